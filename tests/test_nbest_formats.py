@@ -111,7 +111,7 @@ def test_numbers_that_are_not_read_are_refused_by_name_or_ignored_by_name(tmp_pa
             nbest.read(tmp_path / name)
         lists = nbest.read(tmp_path / name, ignore_keys=(*keys, "lm_score"))
         assert lists.sentences[0] == ("x",) and lists.old_lm is None
-    with pytest.raises(ValueError, match="`ignore_keys` may be given for lists of JSON only"):
+    with pytest.raises(ValueError, match="`ignore_keys` must be given for lists of JSON only"):
         nbest.read(tmp_path / "columns", ignore_keys=keys)
 
 

@@ -213,5 +213,5 @@ def test_a_sentence_of_a_whole_text_is_refused_before_it_is_padded(tmp_path, tex
 
 
 def test_field_is_for_files_with_fields(tmp_path, texts):
-    with pytest.raises(ValueError, match="`field` may be given where a file has fields"):
+    with pytest.raises(ValueError, match="`field` must be given where a file has fields"):
         prepare(dataclasses.replace(config(tmp_path), field="body"), progress=False)

@@ -160,7 +160,7 @@ def test_truncated_record_file_is_refused(tmp_path):
 def test_missing_record_file_is_refused(tmp_path):
     make_corpus(tmp_path)
     (tmp_path / "train-00000.tfrecord").unlink()
-    with pytest.raises(FileNotFoundError, match="train-00000.tfrecord: the manifest names"):
+    with pytest.raises(FileNotFoundError, match="train-00000.tfrecord: must exist next"):
         Corpus.load(tmp_path)
 
 

@@ -215,18 +215,18 @@ class Inputs:
             if not given or given == STANDARD_INPUT:
                 continue
             read = os.path.realpath(given)
-            if any(read == path or read.startswith(path + os.sep) or os.path.dirname(path) == read
-                   for path in written):
-                raise refusal(
-                    "out", f"be a directory in which nothing of `{flag}` would be replaced",
-                    received=f"out={directory!r}, {flag}={given!r}"
-                )
-        others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
-        for name in sorted(others & set(os.listdir(directory))):
-            raise refusal(
-                "out", "be a directory without files of another rescoring that would stay",
-                received=f"out={directory!r}, with {name}"
+            replaced = any(
+                read in (path, os.path.dirname(path)) or read.startswith(path + os.sep)
+                for path in written
             )
+            expect(not replaced, "out",
+                   f"be a directory in which nothing of `{flag}` would be replaced",
+                   received={"out": directory, flag: given})
+        others = {"ref.trn", *(name for _, name in writing.WRITERS.values())} - set(names)
+        stay = sorted(others & set(os.listdir(directory)))
+        expect(not stay, "out",
+               "be a directory without files of another rescoring that would stay",
+               received=f"out={directory!r}, with {', '.join(stay)}")
         for path in written[:-1]:
             check_writable(path)
         writing.check_writable(directory, lists)
@@ -242,12 +242,10 @@ def check_scores(lists, tuning, grid):
     of_lists, of_tuning = (
         {name for name in names if getattr(of, name) is not None} for of in (lists, tuning)
     )
-    if of_lists != of_tuning:
-        advice = " (or --old_lm_weight=0)" if of_lists ^ of_tuning == {"old_lm"} else ""
-        raise refusal(
-            "tune", f"have the scores that `nbest` has, {_listed(of_lists)}{advice}",
-            received=f"{_listed(of_tuning)}"
-        )
+    advice = " (or --old_lm_weight=0)" if of_lists ^ of_tuning == {"old_lm"} else ""
+    expect(of_lists == of_tuning, "tune",
+           f"have the scores that `nbest` has, {_listed(of_lists)}{advice}",
+           received=_listed(of_tuning))
 
 
 def scores_report(lists, name):

@@ -58,7 +58,7 @@ import time
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.textio import LINE_BYTES, lines, name_of
 
 BATCH = 128
@@ -96,14 +96,11 @@ OPTIONS = (ScoreOptions, Scoring, Processes)
 def main():
     options, scoring, shared = parse(ScoreOptions), parse(Scoring), parse(Processes)
     processes = shared.workers > 1 or shared.strategy == "multiworker"
-    if (processes and options.input == "-") or (
-        options.stream and (processes or shared.strategy != "none")
-    ):
-        raise refusal(
-            "workers", "be 1 for a stream or standard input, since processes share a file",
-            received={"workers": shared.workers, "strategy": shared.strategy,
-                      "input": options.input, "stream": options.stream}
-        )
+    several = processes or shared.strategy != "none"
+    expect(not (processes and options.input == "-" or options.stream and several), "workers",
+           "be 1 for a stream or standard input, since processes share a file",
+           received={"workers": shared.workers, "strategy": shared.strategy,
+                     "input": options.input, "stream": options.stream})
     expect(not options.open_vocabulary or (options.input != "-" and shared.strategy != "mirrored"),
            "open_vocabulary", "be used with a file, and not with strategy=mirrored",
            received=f"input={options.input!r}, strategy={shared.strategy!r}")

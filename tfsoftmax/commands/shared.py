@@ -108,13 +108,11 @@ def fork_workers(options: "Devices | Processes") -> None:
     most = WORKERS_OF_CORE * (os.cpu_count() or 1)
     expect(count <= most, "workers",
            f"be at most {most}, {WORKERS_OF_CORE} for each CPU core of this machine", count)
-    if count > 1 and os.environ.get("TF_CONFIG"):
-        raise refusal(
-            "workers",
-            "be 1 where TF_CONFIG in the environment describes the cluster: --workers=N is a "
-            "cluster of its own, on this machine",
-            received=f"workers={count}, TF_CONFIG={os.environ['TF_CONFIG'][:200]}",
-        )
+    cluster = os.environ.get("TF_CONFIG", "")
+    expect(count <= 1 or not cluster, "workers",
+           "be 1 where TF_CONFIG in the environment describes the cluster: --workers=N is a "
+           "cluster of its own, on this machine",
+           received=f"workers={count}, TF_CONFIG={cluster[:200]}")
     if count > 1:
         become_workers(count)
 

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 
 from tfsoftmax.corpora.tokenizers import Tokenizer
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -124,10 +124,7 @@ def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Voc
     """
     counts = {**tally.counts, EOS: tally.sentences}
     vocabulary = Vocabulary.build(counts, min_count, max_vocab)
-    if len(vocabulary) == 2:
-        raise refusal(
-            "min_count", f"leave words besides {UNK}",
-            received=f"min_count={min_count}, and the most frequent word occurs "
-            f"{max(tally.counts.values())} times",
-        )
+    most = max(tally.counts.values(), default=0)
+    expect(len(vocabulary) > 2, "min_count", f"leave words besides {UNK}",
+           received=f"min_count={min_count}, and the most frequent word occurs {most} times")
     return vocabulary

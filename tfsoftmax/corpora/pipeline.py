@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 
 
 def batches(
@@ -45,13 +45,9 @@ def batches(
     expect(0 <= start <= split.records, "start",
            f"lie in [0, {split.records}], the records of {name!r}", start)
     available = split.records - start
-    if count is None:
-        count = available
-    elif not 0 <= count <= available:
-        raise refusal(
-            "count", f"lie in [0, {available}], the records of {name!r} from {start} on",
-            count
-        )
+    count = available if count is None else count
+    expect(0 <= count <= available, "count",
+           f"lie in [0, {available}], the records of {name!r} from {start} on", count)
     files, skipped = _files_from(split.files, start)
     for file in files:
         file.verify()

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.splits import PAD, SentenceSplit, Split
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.manifests import check_file
 from tfsoftmax.support.vocabulary import Vocabulary
 
@@ -145,8 +145,7 @@ def _tokenizer(directory, expected):
     if expected is None:
         return None
     path = os.path.join(directory, expected["path"])
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"{path}: must exist next to its manifest. Received: no such file")
+    _check_exists(path)
     check_file(path, expected)
     return path
 
@@ -163,13 +162,17 @@ def vocabulary_of(directory: str, expected: dict) -> Vocabulary:
         ValueError: it is damaged or another one.
     """
     path = os.path.join(directory, manifests.VOCABULARY)
-    expect(os.path.isfile(path), f"{path}:", "exist next to its manifest", received="no such file",
-           error=FileNotFoundError)
+    _check_exists(path)
     vocabulary = Vocabulary.load(path)
     expect(vocabulary.sha256 == expected["sha256"], f"{path}:", "be the vocabulary that the record "
            f"files were made with, of {expected['size']} words and SHA-256 {expected['sha256']}",
            received=f"{len(vocabulary)} words, SHA-256 {vocabulary.sha256}")
     return vocabulary
+
+
+def _check_exists(path):
+    expect(os.path.isfile(path), f"{path}:", "exist next to its manifest", received="no such file",
+           error=FileNotFoundError)
 
 
 def _check_sizes(corpus):
@@ -181,15 +184,8 @@ def _check_sizes(corpus):
                f"have the records of its files, {found}; prepare the corpus again",
                received=f"{split.records} records")
         for file in split.all_files:
-            if not os.path.isfile(file.path):
-                raise FileNotFoundError(
-                    f"{file.path}: the manifest names this file. Received: no such file"
-                )
-            size = os.path.getsize(file.path)
-            if size != file.bytes or record_bytes and size != record_bytes * file.records:
-                of = f" of {record_bytes}" if record_bytes else ""
-                raise refusal(
-                    f"{file.path}:",
-                    f"have {file.bytes} bytes, {file.records} records{of}; prepare the corpus "
-                    "again", received=f"{size} bytes"
-                )
+            _check_exists(file.path)
+            size, of = os.path.getsize(file.path), f" of {record_bytes}" if record_bytes else ""
+            whole = size == file.bytes and (not of or size == record_bytes * file.records)
+            expect(whole, f"{file.path}:", f"have {file.bytes} bytes, {file.records} records{of}; "
+                   "prepare the corpus again", received=f"{size} bytes")

@@ -43,11 +43,9 @@ def _text(config):
     patterns = {"train": config.train, "valid": config.valid, "test": config.test}
     expect(config.train, "train", "name files for corpus='text'", config.train)
     files = {split: text.expand(given, split) for split, given in patterns.items() if given}
-    if config.field != "text" and not any(map(text.has_fields, itertools.chain(*files.values()))):
-        raise ValueError(
-            "`field` may be given where a file has fields, such as one that ends in .jsonl. "
-            f"Received: field={config.field!r}"
-        )
+    has_fields = any(map(text.has_fields, itertools.chain(*files.values())))
+    expect(config.field == "text" or has_fields, "field",
+           "be given where a file has fields, such as one that ends in .jsonl", config.field)
     return Source(
         inputs={split: [text.fingerprint(path) for path in paths]
                 for split, paths in files.items()},

@@ -109,15 +109,14 @@ def embedding_and_options(config: ModelConfig, vocabulary: Vocabulary) -> tuple:
     expect("tied_to" not in options, "head_options",
            "not have `tied_to`; set `tie_embeddings` instead", received=f"{options}")
     if config.tie_embeddings or "characters" in options:
-        name = "embedding" if config.tie_embeddings else "characters"
+        name, option = "embedding", "tie_embeddings"
+        if not config.tie_embeddings:
+            name = option = "characters"
         with _named_options(config):
             tied = tied_embedding(head, vocabulary, units, options, **{**given, "name": name})
-        if tied is None:
-            option = "tie_embeddings" if config.tie_embeddings else "characters"
-            raise refusal(
-                option, "be given with a head that has a score for each word, or adaptive softmax",
-                received=f"head={config.head!r}"
-            )
+        expect(tied is not None, option,
+               "be given with a head that has a score for each word, or adaptive softmax",
+               received=f"head={config.head!r}")
         if config.tie_embeddings:
             return tied
         options = tied[1]

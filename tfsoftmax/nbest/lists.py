@@ -187,10 +187,8 @@ def read(
     """
     path = os.fspath(path)
     kind, found = formats.rows(path, formats.Options(ids, ignore_keys, beam_size))
-    if ignore_keys and kind != "json":
-        raise ValueError(
-            f"`ignore_keys` may be given for lists of JSON only. Received: {', '.join(ignore_keys)}"
-        )
+    expect(not ignore_keys or kind == "json", "ignore_keys", "be given for lists of JSON only",
+           received=", ".join(ignore_keys))
     lists, words, spelling = {}, {}, Spelling(join_pieces)
     for row in found:
         said = row.words if ids else spelling.words(row.words, row.where)

@@ -12,7 +12,7 @@ from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.nbest.alternatives import nearest
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
-from tfsoftmax.support.arguments import check_positive, expect, refusal
+from tfsoftmax.support.arguments import check_positive, expect
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
@@ -234,11 +234,9 @@ def lm_scores(
 
 
 def _speaker_scores(scorer, sentences, speakers, progress):
-    if speakers is None or len(speakers) != len(sentences):
-        given = None if speakers is None else len(speakers)
-        raise refusal(
-            "speakers", f"name one for each of {len(sentences)} sentences", received=f"{given}"
-        )
+    given = None if speakers is None else len(speakers)
+    expect(given == len(sentences), "speakers", f"name one for each of {len(sentences)} sentences",
+           received=f"{given}")
     places = {}
     for i, speaker in enumerate(speakers):
         places.setdefault(speaker, []).append(i)

@@ -68,12 +68,9 @@ class Checkpoints:
         """Names of the last and of the best checkpoint: {"last": ..., "best": ...}."""
         path = self.path(POINTERS)
         if not os.path.exists(path):
-            if self._seal and self._seal():  # the run has begun
-                raise refusal(
-                    f"{path}:",
-                    "be there, because it says where training resumes. Restore it, or start a "
-                    "new run", received="no such file"
-                )
+            begun = self._seal and self._seal()
+            expect(not begun, f"{path}:", "be there, because it says where training resumes. "
+                   "Restore it, or start a new run", received="no such file")
             self._check_empty()
             return {}
         pointers = manifests.read_object(path, _POINTERS)
@@ -175,11 +172,9 @@ class Checkpoints:
         if name in self.pointers().values():
             return None
         path = os.path.abspath(self.path(name))
-        if os.path.lexists(path) and not self._is_own(name):  # training may have been killed here
-            raise refusal(
-                f"{path}:", "not exist, because the run has to write a checkpoint there",
-                received="something that the run did not write"
-            )
+        free = not os.path.lexists(path) or self._is_own(name)  # as where training was killed
+        expect(free, f"{path}:", "not exist, because the run has to write a checkpoint there",
+               received="something that the run did not write")
         return stack.enter_context(whole_or_nothing(path, replace=True))
 
     def _write(self, partial, variables, progress, listed):
@@ -227,12 +222,10 @@ class Checkpoints:
     def _check_empty(self):
         """Raises ValueError if there are checkpoints to which nothing points."""
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else ()
-        if found := sorted(name for name in names if name.startswith("step-")):
-            raise refusal(
-                f"{self.path(POINTERS)}:",
-                "say which checkpoint is the last. Restore it, or start a new run",
-                received=f"no such file, but {', '.join(found)}",
-            )
+        found = sorted(name for name in names if name.startswith("step-"))
+        expect(not found, f"{self.path(POINTERS)}:",
+               "say which checkpoint is the last. Restore it, or start a new run",
+               received=f"no such file, but {', '.join(found)}")
 
 
 def _described(path):

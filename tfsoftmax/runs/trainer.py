@@ -22,7 +22,7 @@ from tfsoftmax.runs.progress import Progress
 from tfsoftmax.runs.stream_states import StreamStates
 from tfsoftmax.sharding.run_checkpoints import not_finite
 from tfsoftmax.sharding.workers import Workers
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.progress import bar
 
 REPORT_SECONDS = 30.0  # between two lines of progress where no terminal shows a bar
@@ -266,10 +266,9 @@ class Trainer:
         return self.workers.from_first(self._last_line)
 
     def _last_line(self):
-        if not (lines := self.run.metrics()):
-            raise refusal(
-                f"{self.run.directory}:", "be there until training ends", received="it was deleted"
-            )
+        lines = self.run.metrics()
+        expect(lines, f"{self.run.directory}:", "be there until training ends",
+               received="it was deleted")
         return lines[-1]
 
     def _save(self, best=False):

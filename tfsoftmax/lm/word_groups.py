@@ -56,11 +56,6 @@ def grouping_of(head: SoftmaxHead) -> Grouping | None:
     return Grouping(kind, np.searchsorted(ends, ranks, side="right"))
 
 
-def tree_of(head: SoftmaxHead) -> Tree | None:
-    """The tree of a head's words, or None for a head that has none."""
-    return getattr(head, "tree", None)
-
-
 @dataclasses.dataclass(frozen=True)
 class Branch:
     """A way to go on from a node of a tree.

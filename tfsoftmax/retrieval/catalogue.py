@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
-from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors
-from tfsoftmax.samplers.excluding import Excluding, different_ids
+from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors, map_stored
+from tfsoftmax.samplers.excluding import Excluding
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
 from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect, refusal
@@ -191,8 +191,10 @@ class _Catalogue:
         words = self.words
         if name == "ItemTower":
             features = self.features
-            if features is None:
-                features = _resized(arguments["features"], len(words))
+            if features is None:  # only their types and shapes
+                features = map_stored(
+                    lambda x: {**x, "shape": [len(words), *x["shape"][1:]]}, arguments["features"]
+                )
             return {**arguments, "features": features}
         if name == "NatsByFrequency":
             return _sized(arguments, words)
@@ -240,12 +242,3 @@ def _sampler(config, words, exclude):
     own = {"vocab_size": len(words), "exclude": exclude, "sampler": inner}
     return {**config, "class_name": "Excluding", "module": Excluding.__module__,
             "registered_name": "tfsoftmax>Excluding", "config": own}
-
-
-def _resized(features, rows):
-    """The types and shapes of the features of other items."""
-    if isinstance(features, list):
-        return [_resized(each, rows) for each in features]
-    if isinstance(features.get("dtype"), str):
-        return {**features, "shape": [rows, *features["shape"][1:]]}
-    return {name: _resized(each, rows) for name, each in features.items()}

@@ -123,13 +123,7 @@ class ItemTower(ComputedRows):
     @classmethod
     def from_config(cls, config):
         model = keras.saving.deserialize_keras_object(config["model"])
-        features = config["features"]
-        if isinstance(features, list):
-            features = [_restored(x) for x in features]
-        elif isinstance(features, Mapping) and not isinstance(features.get("dtype"), str):
-            features = {name: _restored(x) for name, x in features.items()}
-        else:  # a single array, with its type
-            features = _restored(features)
+        features = map_stored(_restored, config["features"])
         return cls(**{**config, "model": model, "features": features})
 
     def move_from(self, old, renumbering):
@@ -207,6 +201,15 @@ def _stored(tensor):
         stored["lengths"] = packed(np.array([len(string) for string in strings], np.int64))
         array = np.frombuffer(b"".join(strings), np.uint8)
     return {**stored, "values": packed(array)}
+
+
+def map_stored(function, features):
+    """A function of what `_stored` made of each array, in a structure of them."""
+    if isinstance(features, list):
+        return [map_stored(function, each) for each in features]
+    if not isinstance(features, Mapping) or isinstance(features.get("dtype"), str):
+        return function(features)
+    return {name: map_stored(function, each) for name, each in features.items()}
 
 
 def _restored(config):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfsoftmax.lm.decoding import Hypothesis, NextWordSampler, check_found
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of, tree_of
+from tfsoftmax.lm.word_groups import Branch, grouping_of, path_of
 from tfsoftmax.runs import runs
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.vocabulary import EOS, UNK
@@ -53,7 +53,7 @@ class ShownRun:
         self._scorer = Scorer(model, self.vocabulary)
         self._top_k = tf.function(self.head.top_k, autograph=False)
         self._last = None  # the last text and its hidden state
-        self.grouping, self.tree = grouping_of(self.head), tree_of(self.head)
+        self.grouping, self.tree = grouping_of(self.head), getattr(self.head, "tree", None)
 
     @property
     def parameters(self) -> int:

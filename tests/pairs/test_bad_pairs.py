@@ -128,5 +128,5 @@ def test_texts_that_change_between_the_passes_are_noticed(
         original(self, ids, lengths)
 
     monkeypatch.setattr(pair_batches.EncodedTexts, "add", changed)
-    with pytest.raises(RuntimeError, match="did the texts change meanwhile"):
+    with pytest.raises(RuntimeError, match="did the text change meanwhile"):
         prepared(tmp_path)

@@ -45,7 +45,9 @@ def encode_split(
     for records in ordered.records():
         _write(writer, records, written)
     files = writer.close()
-    _check_nothing_lost(name, tally, vocabulary, written)
+    check_nothing_lost(
+        name, tally.pieces, tally.sentences, vocabulary, written, all_words=bool(tally.counts)
+    )
     return SentenceSplit.counted(
         files, tally, written, vocabulary, text_bytes=tally.text_bytes,
         changed_lines=tally.changed_lines,
@@ -75,15 +77,27 @@ def _write(writer, records, written):
     written += np.bincount(targets[targets != PAD], minlength=len(written))
 
 
-def _check_nothing_lost(name, tally, vocabulary, written):
-    """Compares the targets in the records with what the first pass counted."""
-    lost = tally.tokens - written.sum()
-    if lost or written[vocabulary.eos_id] != tally.sentences:
+def check_nothing_lost(name, words, sentences, vocabulary, written, all_words):
+    """Compares what is in the records with what the first pass counted.
+
+    Args:
+        name: the name of the split.
+        words: how many words or pieces it has, without the `<eos>` of each sentence.
+        sentences: how many sentences, or texts, it has.
+        vocabulary: the vocabulary, with counts of the training split.
+        written: int64 (V,), how often each word was written.
+        all_words: whether each word must be written as often as the vocabulary counts it.
+
+    Raises:
+        RuntimeError: they differ.
+    """
+    tokens = words + sentences
+    if written.sum() != tokens or written[vocabulary.eos_id] != sentences:
         raise RuntimeError(
             f"`{name}`: as many tokens must be written as were counted; did the text change "
-            f"meanwhile? Received: {tally.tokens} counted, {written.sum()} written"
+            f"meanwhile? Received: {tokens} counted, {written.sum()} written"
         )
-    if tally.counts and not np.array_equal(written, vocabulary.counts):
+    if all_words and not np.array_equal(written, vocabulary.counts):
         word = vocabulary.words[np.flatnonzero(written != vocabulary.counts)[0]]
         raise RuntimeError(
             f"`{name}`: every word must be written as often as it was counted; did the text "

@@ -7,6 +7,7 @@ import numpy as np
 
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.counting import build_vocabulary
+from tfsoftmax.corpora.encoding import check_nothing_lost
 from tfsoftmax.corpora.publishing import missing_split, published
 from tfsoftmax.corpora.writer import RecordWriter
 from tfsoftmax.pairs import batches as pair_batches
@@ -164,7 +165,9 @@ def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scrat
     for side in sides:
         side.remove()
     files = writer.close()
-    _check_nothing_lost(name, tally, vocabulary, written, source_written)
+    both = tally.sentences, vocabulary
+    check_nothing_lost(name, tally.source_words, *both, source_written, all_words=False)
+    check_nothing_lost(name, tally.words, *both, written, all_words=name == "train")
     return PairSplit.counted(
         files, tally, written, vocabulary,
         source_words=tally.source_words,
@@ -172,16 +175,3 @@ def _write_split(blocks, name, tally, vocabulary, ends, config, directory, scrat
         **{name: getattr(tally, name) for name in ("cut_sources", "empty_pairs", "long_targets")},
         texts=texts.close(),
     )
-
-
-def _check_nothing_lost(name, tally, vocabulary, written, source_written):
-    """Compares the words in the records with what the first pass counted."""
-    counted = [tally.words + tally.sentences, tally.source_words + tally.sentences]
-    found = [int(written.sum()), int(source_written.sum())]
-    same = name != "train" or np.array_equal(written, vocabulary.counts)
-    if counted != found or not same:
-        raise RuntimeError(
-            f"`{name}`: every word must be written as often as it was counted; did the texts "
-            f"change meanwhile? Received: {counted} words of targets and sources counted, {found} "
-            "written"
-        )

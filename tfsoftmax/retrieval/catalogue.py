@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors, map_stored
-from tfsoftmax.samplers.excluding import Excluding
+from tfsoftmax.samplers.excluding import Excluding, different_ids
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
 from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect, refusal

@@ -17,6 +17,22 @@ TOP_KS = types.MappingProxyType({  # calls of generation: greedy, a beam of 8, t
     for positions, k in ((1, 2), (64, 2), (64, 10), (64, 41), (256, 10))
 })
 TEXTS = "score", "rescore", "generate"  # by a language model
+ALONE, APART, FULL_LOGITS = "one by one", "the hypotheses of a list apart", "all logits, padded"
+PADDED = types.MappingProxyType({  # steps, and the share of their positions that is padding
+    f"step, {share:.0%} padding": share for share in (0.0, 0.5, 0.85, 0.95)
+})
+LOGITS = types.MappingProxyType({  # calls, with how many positions, and whether they are compiled
+    f"logits of {positions}{', eager' * (not compiled)}": (positions, compiled)
+    for positions in (8, 128) for compiled in (True, False)
+})
+BY_ROWS, BY_ELEMENTS = "scatter_nd of rows", "scatter_nd of elements"
+EXCLUDED = types.MappingProxyType({  # searches, and how many words of each query they leave out
+    f"20 best of 512, without {count:,}": count for count in (0, 10, 100, 850, 5000)
+})
+SERVED = types.MappingProxyType({  # calls in other runtimes, and their positions
+    f"10 best of {positions}": positions for positions in (1, 32)
+})
+OF_SCORES, OF_LOG_PROBS = "-inf in the scores", "-inf in the log-probabilities"
 MEAN_WORDS = 17  # of the sentences of a made-up text
 EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
 MODULES = ("embedding", "recurrent", "head")
@@ -78,6 +94,16 @@ def cutoffs_of(vocab_size):
     if vocab_size < 44_370:
         return [vocab_size // 10, vocab_size // 2]
     return [4000, 22_000] if vocab_size < 100_000 else [4000, 40_000]
+
+
+def ways_of(name, kind, head, ways, measures, options=None):
+    """A case that is done in the library's way, and one more for each other way, its peers."""
+    own = {"options": dict(options or {}), "group": name, "measures": measures}
+    others = [
+        Case(f"{name}, {way}", kind, head, **{**own, "options": {**own["options"], "way": way}})
+        for way in ways
+    ]
+    return [Case(name, kind, head, peers=tuple(other.name for other in others), **own), *others]
 
 
 def case_of(name, head, options=None, group="", peers=(), **kwargs):

@@ -56,6 +56,10 @@ class Problem:
         )
         return draw.astype(np.int32)
 
+    def kept(self, share):
+        """Which positions are no padding, if this share is, bool (N,)."""
+        return np.random.default_rng(4).random(self.positions) >= share
+
     def sequences(self, shape):
         """Words and the labels that follow them, int32 of this shape (streams, steps)."""
         labels = self.labels().reshape(shape)

@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, NATS, STEP
+from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, NATS, PADDED, STEP
 from experiments.benchmarks.floor import Product
 
 LEARNING_RATE = 0.1
@@ -57,6 +57,26 @@ def head(case, problem):
     )
     return Program(functions, products_of(layer, labels), parameters_of(layer), facts,
                    moves_of(layer, labels) if STEP in case.measures else None)
+
+
+def padded(case, problem):
+    """A step with padding, label 0, that the loss leaves out, or of the other positions alone."""
+    from tfsoftmax.losses import SoftmaxLoss
+    from tfsoftmax.optimizers import Adagrad
+    from tfsoftmax.profiling.head_step import head_step
+
+    options, loss = {**case.options}, SoftmaxLoss(ignore_class=0)
+    is_alone = options.pop("way", None) is not None
+    layer, facts = built_head(dataclasses.replace(case, options=options), problem)
+    hidden, labels, functions = problem.hidden(), np.maximum(problem.labels(), 1), {}
+    for measure, share in PADDED.items():
+        kept = problem.kept(share)
+        batch = (hidden[kept], labels[kept]) if is_alone else (hidden, np.where(kept, labels, 0))
+        functions[measure] = head_step(
+            lambda hidden, labels: loss(labels, layer(hidden, training=True)),
+            layer.trainable_variables, *batch, functools.partial(Adagrad, LEARNING_RATE),
+        )
+    return Program(functions, [], parameters_of(layer), facts)
 
 
 def _nats(layer, problem):

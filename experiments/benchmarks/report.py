@@ -51,6 +51,11 @@ TITLES = {
     "parts": "Whole training steps against the sum of their parts",
     "poster": "Forward and total time, and modules by cell (Jiang et al. 2017)",
     "budgets": "Constants of tfsoftmax.support.budgets",
+    "scoring": "Sentences and n-best lists scored",
+    "logits": "Logits of adaptive softmax",
+    "padding": "Padded positions",
+    "excluding": "Excluded words",
+    "serving": "The likeliest words in other runtimes",
     "speed": "Training speed of an experiment's runs",
 }
 POSTER_FLOATS = {  # the poster's runtime memory for a word, in floats, of H units and V words
@@ -122,14 +127,8 @@ def facts(rows):
 
 def table(suite, rows):
     """The table of a suite: vocabularies in rising order, cases in the order of the suite."""
-    if suite == "parts":
-        return _parts(rows)
-    if suite == "speed":
-        return _speed(rows)
-    if suite == "poster":
-        return _poster(rows)
-    if suite in ("evaluation", "recurrent", "models", "uses"):
-        return _plain(rows)
+    if suite in TABLES:
+        return TABLES[suite](rows)
     columns = [name for name in (GRADIENTS, STEP) if any(row["measure"] == name for row in rows)]
     moves = any(row.get("moves_ms") for row in rows)
     expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"
@@ -265,6 +264,13 @@ def _poster(rows):
     return "\n\n".join((
         markdown.table(heads, text_columns=3), POSTER_NOTE, markdown.table(cells, text_columns=2),
     ))
+
+
+TABLES = {
+    "parts": _parts, "speed": _speed, "poster": _poster,
+    **dict.fromkeys(("evaluation", "recurrent", "models", "uses", "scoring", "logits", "padding",
+                     "excluding", "serving"), _plain),
+}
 
 
 def _by_case(suite, rows):

@@ -6,10 +6,11 @@ brings what TensorFlow does not have.
 """
 
 import numpy as np
-import tensorflow as tf
 
 
 def saved_model(model, arrays, folder):
+    import tensorflow as tf
+
     model.export(folder / "model", verbose=False)
     loaded = tf.saved_model.load(str(folder / "model"))
     return lambda arrays: [x.numpy() for x in tf.nest.flatten(loaded.serve(list(arrays)))]
@@ -56,6 +57,8 @@ RUNTIMES = {
 
 def flat_buffer(model, arrays):
     """The model as a LiteRT file of built-in operations, for a batch as large as the arrays'."""
+    import tensorflow as tf
+
     specs = [tf.TensorSpec(x.shape, x.dtype) for x in arrays]
     function = tf.function(lambda *x: model(list(x)), autograph=False)
     concrete = function.get_concrete_function(*specs)

@@ -4,15 +4,26 @@ import types
 
 from experiments.benchmarks.cases import (
     ALL_LOG_PROBS,
+    ALONE,
+    APART,
     BARE_TOP_K,
+    BY_ELEMENTS,
+    BY_ROWS,
     COMMAND,
     EVALUATIONS,
+    EXCLUDED,
     FAISS,
+    FULL_LOGITS,
     GRADIENTS,
     KERAS_MODEL,
+    LOGITS,
     MIDDLE_SIZES,
     NATS,
+    OF_LOG_PROBS,
+    OF_SCORES,
+    PADDED,
     PARTS,
+    SERVED,
     TOP_KS,
     TORCH_ADAPTIVE,
     TORCH_MODELS,
@@ -21,6 +32,7 @@ from experiments.benchmarks.cases import (
     Case,
     case_of,
     cutoffs_of,
+    ways_of,
 )
 from experiments.benchmarks.head_suites import (
     accumulators,
@@ -32,6 +44,7 @@ from experiments.benchmarks.head_suites import (
     shortlists,
     variants,
 )
+from experiments.benchmarks.runtimes import RUNTIMES
 from tfsoftmax.lm.head_names import HEAD_NAMES
 
 
@@ -123,6 +136,52 @@ def _command(name, head, options, group, peers=()):
     return Case(name, "command", head, options, group, peers, measures=(COMMAND,))
 
 
+def scoring(vocab_size):
+    """Sentences and n-best lists scored by `Scorer`, against simpler ways to the same numbers."""
+    result = []
+    for head in ("full", "adaptive", "tree", "nce"):
+        options = {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
+        of_sentences = (ALONE,) if head == "nce" else (ALONE, FULL_LOGITS)
+        for measure, ways in (("score", of_sentences), ("rescore", (APART,))):
+            name = f"{HEAD_NAMES[head][0]}, {measure}"
+            result += ways_of(name, "texts", head, ways, (measure,), options)
+    return result
+
+
+def logits(_):
+    """Logits of all words of adaptive softmax, gathered and in two ways by `tf.scatter_nd`."""
+    return [
+        case for ids in ("sorted ids", "ids in no order")
+        for case in ways_of(f"AdaptiveSoftmax, {ids}", "logits", "adaptive", (BY_ROWS, BY_ELEMENTS),
+                            tuple(LOGITS), {"sorted": ids == "sorted ids"})
+    ]
+
+
+def padding(vocab_size):
+    """Steps with padding, which is not computed, against steps of the other positions alone."""
+    in_batch = {"num_samples": None, "sampler": "in_batch"}
+    return [
+        case for name, head, options in (
+            ("FullSoftmax", "full", {}), ("SampledSoftmax", "sampled", {}),
+            ("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs_of(vocab_size)}),
+            ("TreeSoftmax", "tree", {}), ("SampledSoftmax, InBatch", "sampled", in_batch),
+        ) for case in ways_of(name, "padding", head, ("the rest alone",), tuple(PADDED), options)
+    ]
+
+
+def excluding(_):
+    """The best words without some of each query, against bare operations that leave them out."""
+    return ways_of("FullSoftmax", "excluding", "full", (OF_SCORES, OF_LOG_PROBS), tuple(EXCLUDED))
+
+
+def serving(_):
+    """The likeliest words by `predict_on_batch`, against other runtimes that load the model."""
+    return [
+        case for head in ("full", "adaptive", "tree")
+        for case in ways_of(HEAD_NAMES[head][0], "served", head, RUNTIMES, tuple(SERVED))
+    ]
+
+
 def recurrent(_):
     """LSTM and GRU layers by backend. They do not depend on V."""
     result = []
@@ -152,5 +211,10 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "recurrent": (recurrent, (0,)),
     "poster": (poster, (10_000, 267_735)),
     "budgets": (budgets, (44_370,)),
+    "scoring": (scoring, (10_000, 30_000)),
+    "logits": (logits, MIDDLE_SIZES),
+    "padding": (padding, (50_000,)),
+    "excluding": (excluding, (50_000,)),
+    "serving": (serving, (50_000,)),
 })
 ONE_RUN = tuple(SUITES)[:11]  # what one page has: `make speed`

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.benchmarks.cases import MEAN_WORDS
+from experiments.benchmarks.cases import ALONE, APART, FULL_LOGITS, MEAN_WORDS
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.programs import Program, parameters_of
 
@@ -14,22 +14,27 @@ def language(case, problem):
     """Calls of `Scorer` or `Generator` with an LSTM, whose weights are untrained.
 
     The products are those of each word that has to be read once: common beginnings of hypotheses
-    count once, and generation needs all logits of each word.
+    count once, and generation needs all logits of each word. Heads that are trained to be
+    normalised score without ln Z.
     """
+    import keras
+
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.decoding import NextWordSampler
     from tfsoftmax.lm.generation import Generator
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.lm.scoring import Scorer
     from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
     counts = problem.counts().astype("int64")
     vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
+    options, way = {**case.options}, case.options.get("way")
+    options.pop("way", None)
     config = ModelConfig(
-        head=case.head, head_options=case.options, dropout=0.0, embedding_units=problem.units,
+        head=case.head, head_options=options, dropout=0.0, embedding_units=problem.units,
         hidden_units=problem.units,
     )
     (measure,) = case.measures
+    keras.utils.set_random_seed(1)
     if measure == "generate":
         model = language_model(config, vocabulary, STREAMS, 1)
         generator, sampler = Generator(model, vocabulary), NextWordSampler(top_k=BEST)
@@ -38,17 +43,66 @@ def language(case, problem):
         def call():
             return float(sum(map(len, generator.sample((), WORDS, sampler))))
     else:
-        model = language_model(config, vocabulary, problem.streams)
+        model = language_model(config, vocabulary, 1 if way == ALONE else problem.streams)
         sentences = sentences_of(vocabulary) if measure == "score" else hypotheses_of(vocabulary)
-        scorer = Scorer(model, vocabulary)
+        call = scoring(way, model, vocabulary, sentences)
         labels = np.array([word for words in beginnings(sentences) for word in words[-1:]])
         labels, rows = vocabulary.encode(labels), [len(labels)]
-
-        def call():
-            return float(sum(scores.sum() for scores in scorer.sentences(sentences)))
     head = model.get_layer("head")
     return Program({measure: call}, products(head, problem.units, rows, labels),
                    parameters_of(model), {"words": sum(rows)}, gradients=False)
+
+
+def scoring(way, model, vocabulary, sentences):
+    """A function of the sum of the scores of sentences.
+
+    `Scorer` gets all of them in one call, sorts them by length, and scores common beginnings once.
+    In the way ALONE each is a call of its own, and in the way APART the hypotheses of a list are in
+    different calls.
+    """
+    from tfsoftmax.lm.scoring import Scorer
+
+    if way == FULL_LOGITS:
+        return padded_scoring(model, vocabulary, sentences)
+    constant = model.get_layer("head").self_normalised
+    scorer = Scorer(model, vocabulary, "constant" if constant else "exact")
+    calls = [sentences]
+    if way == ALONE:
+        calls = [[words] for words in sentences]
+    if way == APART:
+        calls = [sentences[rank::HYPOTHESES] for rank in range(HYPOTHESES)]
+    return lambda: float(sum(scores.sum() for part in calls for scores in scorer.sentences(part)))
+
+
+def padded_scoring(model, vocabulary, sentences):
+    """The same from a softmax over all words at every position of padded batches, as they come."""
+    import tensorflow as tf
+
+    from tfsoftmax.lm.model import reset_states
+
+    streams = model.input_shape[0]
+
+    @tf.function(reduce_retracing=True)
+    def step(words, labels, counted):
+        log_probs = tf.nn.log_softmax(model(words, training=False))
+        return tf.reduce_sum(tf.boolean_mask(tf.gather(log_probs, labels, batch_dims=2), counted))
+
+    def score():
+        total = 0.0
+        for start in range(0, len(sentences), streams):
+            ids = [vocabulary.encode(words) for words in sentences[start : start + streams]]
+            shape = streams, max(map(len, ids)) + 1
+            words, labels = np.full((2, *shape), vocabulary.eos_id, np.int32)
+            counted = np.zeros(shape, bool)
+            for row, of_sentence in enumerate(ids):
+                words[row, 1 : len(of_sentence) + 1] = of_sentence
+                labels[row, : len(of_sentence)] = of_sentence
+                counted[row, : len(of_sentence) + 1] = True
+            reset_states(model)
+            total += float(step(words, labels, counted))
+        return total
+
+    return score
 
 
 def products(head, units, rows, labels):
@@ -58,6 +112,8 @@ def products(head, units, rows, labels):
     result = [Product(n, units, 4 * units) for n in rows for _ in ("inputs", "states")]
     if labels is None:
         return result + [Product(n, units, head.vocab_size) for n in rows]
+    if head.self_normalised:
+        return [*result, Product(len(labels), units, 1)]
     return result + evaluated(head, labels)
 
 

@@ -8,12 +8,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiments.benchmarks.cases import COMMAND, MEAN_WORDS, TOP_KS, Case, cutoffs_of
-from experiments.benchmarks.problem import Problem
+from experiments.benchmarks.cases import (
+    COMMAND,
+    EXCLUDED,
+    MEAN_WORDS,
+    OF_LOG_PROBS,
+    OF_SCORES,
+    SERVED,
+    TOP_KS,
+    Case,
+    cutoffs_of,
+)
 from experiments.benchmarks.programs import Program, built_head, parameters_of
-from tfsoftmax.lm.head_names import HEAD_NAMES
 
 SPREAD = 2.0  # nats
+QUERIES, BEST = 512, 20  # of searches that exclude
 TOKENIZERS = """
 import sys, itertools
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -69,11 +78,57 @@ def top_k(case, problem):
     return Program(functions, [], parameters_of(head))
 
 
-def likeliest_heads(vocab_size, units):
-    """Yields names and heads (`likeliest_head`) without and with a structure to search."""
-    problem = Problem(vocab_size, units)
-    for head in ("full", "adaptive", "tree"):
-        yield HEAD_NAMES[head][0], likeliest_head(head, problem)
+def excluding(case, problem):
+    """The best words of queries without some of each, by a head or by bare operations."""
+    import numpy as np
+    import tensorflow as tf
+
+    head = likeliest_head(case.head, problem)
+    hidden, rng = tf.constant(problem.hidden()[:QUERIES]), np.random.default_rng(0)
+    kernel, bias, functions = head.kernel.value, head.bias.value, {}
+    of_scores = {OF_SCORES: tf.identity, OF_LOG_PROBS: tf.nn.log_softmax, None: None}[
+        case.options.get("way")]
+    for measure, count in EXCLUDED.items():
+        excluded = rng.integers(0, problem.vocab_size, (len(hidden), count), np.int32)
+        rows = np.arange(len(hidden)).repeat(count).reshape(excluded.shape)
+        places, nothing = np.stack([rows, excluded], 2), np.full(excluded.shape, -np.inf, "float32")
+
+        def best(excluded=excluded, places=places, nothing=nothing):
+            if of_scores is None:
+                return head.top_k(hidden, BEST, exclude=excluded)[0]
+            scores = of_scores(tf.matmul(hidden, kernel, transpose_b=True) + bias)
+            return tf.math.top_k(tf.tensor_scatter_nd_update(scores, places, nothing), BEST).indices
+
+        compiled = tf.function(best)
+        functions[measure] = lambda f=compiled: float(f()[0, -1])
+    return Program(functions, [], parameters_of(head))
+
+
+def served(case, problem):
+    """The ten best words by `predict_on_batch`, or by another runtime that finds the same."""
+    import keras
+    import numpy as np
+
+    from experiments.benchmarks import runtimes
+    from tfsoftmax.heads.inference import TopK
+
+    head, functions = likeliest_head(case.head, problem), {}
+    inputs = keras.Input((problem.units,))
+    model = keras.Model([inputs], TopK(head, 10)(inputs))
+    for measure, positions in SERVED.items():
+        given = [problem.hidden()[:positions] / 0.3]
+        run, wanted = model.predict_on_batch, model.predict_on_batch(given)[1]
+        files = tempfile.TemporaryDirectory()
+        if "way" in case.options:
+            run = runtimes.RUNTIMES[case.options["way"]](model, given, Path(files.name))
+
+        def log_probs(run=run, given=given, files=files):  # the files stay as long as this does
+            (found,) = [x for x in run(given) if x.dtype == np.float32]
+            return found
+
+        np.testing.assert_allclose(log_probs(), wanted, atol=1e-3)
+        functions[measure] = lambda f=log_probs: float(f()[0, 0])
+    return Program(functions, [], parameters_of(head))
 
 
 def likeliest_head(name, problem):

@@ -18,7 +18,7 @@ PROC = pathlib.Path("/proc/self")
 
 def main(case, problem):
     """Answers the lines of standard input until it ends."""
-    from experiments.benchmarks import models, peers, programs, texts, uses
+    from experiments.benchmarks import logits, models, peers, programs, texts, uses
     from experiments.benchmarks.cases import FLOOR, MOVES, Case
     from experiments.benchmarks.floor import matmuls, moved, multiplications
     from experiments.benchmarks.problem import Problem
@@ -29,7 +29,8 @@ def main(case, problem):
         "modules": models.modules, "training": models.training, "keras": peers.keras_dense,
         "keras_model": peers.keras_model, "tf_nn": peers.tf_nn, "torch": peers.pytorch,
         "torch_model": peers.pytorch_model, "top_k": uses.top_k, "command": uses.command,
-        "texts": texts.language,
+        "texts": texts.language, "padding": programs.padded, "logits": logits.logits,
+        "excluding": uses.excluding, "served": uses.served,
     }
     case, problem = Case(**case), Problem(**problem)
     for name, value in case.budgets.items():

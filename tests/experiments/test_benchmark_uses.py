@@ -9,8 +9,10 @@ from experiments.benchmarks import (
     adaptive_evaluation,
     cases,
     floor,
-    full_logits,
+    logits,
     programs,
+    runtimes,
+    suites,
     texts,
     uses,
 )
@@ -44,17 +46,42 @@ def test_adaptive_softmax_finds_frequent_words_where_tails_are_unlikely():
     assert functions[cases.EVALUATIONS[0]]() < 0
 
 
-@pytest.mark.parametrize("is_sorted", [False, True])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_all_ways_to_the_full_logits_agree(is_sorted, compiled, monkeypatch, tmp_path):
-    head = full_logits.head_of(60, 8, is_sorted)
-    assert head.bands.order.identity == is_sorted
-    hidden = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
-    seconds = full_logits.times(head, hidden, compiled, repeats=1)
-    assert len(seconds) == len(full_logits.WAYS) and min(seconds) > 0
-    monkeypatch.setattr(full_logits, "RESULTS", tmp_path)
-    full_logits.write([["60"] * len(full_logits.HEADINGS)], "a machine", 8, 1)
-    assert "on a machine, shared with other work. D = 8" in (tmp_path / "README.md").read_text()
+@pytest.mark.parametrize("head", ["full", "adaptive"])
+def test_padding_is_left_out_of_a_step(head):
+    options = {"cutoffs": [10, 31]} if head == "adaptive" else {}
+    padded, alone = cases.ways_of("x", "padding", head, ("alone",), tuple(cases.PADDED), options)
+    steps = programs.padded(padded, PROBLEM).functions
+    assert list(steps) == list(programs.padded(alone, PROBLEM).functions) == [*cases.PADDED]
+    assert all(np.isfinite(step()) for step in steps.values())
+
+
+@pytest.mark.parametrize("suite", ["logits", "excluding", "serving"])
+def test_all_ways_find_the_same(suite):
+    of_suite, problem = {}, dataclasses.replace(PROBLEM, vocab_size=7000)
+    for case in suites.SUITES[suite][0](problem.vocab_size):
+        if case.options.get("way") in (*runtimes.RUNTIMES,) and "SavedModel" not in case.name:
+            continue  # which needs other packages
+        kind = {"logits": logits.logits, "excluding": uses.excluding, "serving": uses.served}[suite]
+        functions = kind(case, problem).functions
+        assert list(functions) == list(case.measures)
+        of_suite.setdefault(case.group, []).append([f() for f in functions.values()])
+    for values in of_suite.values():
+        assert len(values) > 1
+        np.testing.assert_allclose(values[1:], [values[0]] * (len(values) - 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("head", ["full", "adaptive", "tree", "nce"])
+def test_all_ways_to_score_agree(head, monkeypatch):
+    monkeypatch.setattr(texts, "SENTENCES", 5)
+    monkeypatch.setattr(texts, "LISTS", 2)
+    found = {}
+    for case in suites.scoring(60):
+        if case.head == head:
+            (score,) = texts.language(case, PROBLEM).functions.values()
+            found.setdefault(case.group, []).append(score())
+    assert sorted(map(len, found.values())) == [2, 2 if head == "nce" else 3]
+    for values in found.values():
+        assert values == pytest.approx([values[0]] * len(values), rel=1e-4)
 
 
 @pytest.mark.parametrize("head, by", [

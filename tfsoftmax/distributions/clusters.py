@@ -79,7 +79,7 @@ class Clusters(HandWritten, Distribution):
         `Ranks.by_word` gathers them, instead of `tf.scatter_nd`, which section 3.4 takes for the
         losses of the clusters. With 128 positions that was faster in every case measured, and with
         8 slower in some: see experiments/results/full_logits, by
-        `python -m experiments.benchmarks.full_logits`.
+        `python -m experiments.benchmarks.run logits`.
         """
         return self._joined(hidden, lambda head: head[:, :1])
 

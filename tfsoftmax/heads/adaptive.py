@@ -72,7 +72,7 @@ class AdaptiveSoftmax(TiedHead):
 
     Source: Grave et al. 2017; Müller 2017, eq. 2.16 and sections 2.2.2.4, 3.4 (without biases;
     full-vocabulary logits by eq. 3.5 and 3.6, joined and gathered instead of scattered by
-    `scatter_nd`: `python -m experiments.benchmarks.full_logits` compares the two); Baevski and
+    `scatter_nd`: `python -m experiments.benchmarks.run logits` compares the two); Baevski and
     Auli 2019 (tying).
     """
 

@@ -108,6 +108,30 @@ def _bag_of_words(case, problem):
 BODIES = {"LSTM": _lstm, "Transformer": _transformer, "bag of words": _bag_of_words}
 
 
+def keras_hub(case, problem):
+    """A step of fine-tuning a small Gemma, with keras_hub's own loss or with a head of ours."""
+    import keras
+    import keras_hub
+    import numpy as np
+
+    import tfsoftmax
+
+    keras.utils.set_random_seed(1)
+    backbone = keras_hub.models.GemmaBackbone(
+        vocabulary_size=problem.vocab_size, num_layers=2, num_query_heads=4,
+        num_key_value_heads=1, hidden_dim=problem.units, intermediate_dim=4 * problem.units,
+        head_dim=problem.units // 4, final_logit_soft_cap=30.0, dtype=case.precision,
+    )
+    model = keras_hub.models.GemmaCausalLM(backbone)
+    if case.head:
+        model = tfsoftmax.hub.with_head(model, case.head)
+    model.compile(keras.optimizers.Adam(2e-5), weighted_metrics=[], jit_compile=case.jit)
+    words, labels = problem.sequences((problem.streams, problem.steps))
+    inputs = {"token_ids": words, "padding_mask": np.ones(words.shape, bool)}
+    step = {WHOLE: lambda: float(model.train_on_batch(inputs, labels))}
+    return Program(step, [], int(model.count_params()))
+
+
 def modules(case, problem):
     """The gradients of an embedding, of a recurrent layer of any cell, and of a head."""
     import keras

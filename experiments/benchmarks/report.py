@@ -56,6 +56,7 @@ TITLES = {
     "padding": "Padded positions",
     "excluding": "Excluded words",
     "serving": "The likeliest words in other runtimes",
+    "hub": "Fine-tuning a model of keras_hub",
     "speed": "Training speed of an experiment's runs",
 }
 POSTER_FLOATS = {  # the poster's runtime memory for a word, in floats, of H units and V words
@@ -269,7 +270,7 @@ def _poster(rows):
 TABLES = {
     "parts": _parts, "speed": _speed, "poster": _poster,
     **dict.fromkeys(("evaluation", "recurrent", "models", "uses", "scoring", "logits", "padding",
-                     "excluding", "serving"), _plain),
+                     "excluding", "serving", "hub"), _plain),
 }
 
 

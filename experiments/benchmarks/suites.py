@@ -182,6 +182,19 @@ def serving(_):
     ]
 
 
+def hub(_):
+    """Fine-tuning a model of keras_hub with a head of ours, against its own loss."""
+    result = []
+    for note, jit in (("", False), (", XLA", True)):
+        theirs = f"keras_hub's own loss{note}"
+        result += [
+            Case(f'with_head(causal_lm, "full"){note}', "keras_hub", "full", group="hub",
+                 peers=(theirs,), jit=jit, measures=(WHOLE,)),
+            Case(theirs, "keras_hub", group="hub", jit=jit, measures=(WHOLE,)),
+        ]
+    return result
+
+
 def recurrent(_):
     """LSTM and GRU layers by backend. They do not depend on V."""
     result = []
@@ -216,5 +229,6 @@ SUITES = types.MappingProxyType({  # name: (cases of V, values of V)
     "padding": (padding, (50_000,)),
     "excluding": (excluding, (50_000,)),
     "serving": (serving, (50_000,)),
+    "hub": (hub, (256_000,)),
 })
 ONE_RUN = tuple(SUITES)[:11]  # what one page has: `make speed`

@@ -30,7 +30,7 @@ def main(case, problem):
         "keras_model": peers.keras_model, "tf_nn": peers.tf_nn, "torch": peers.pytorch,
         "torch_model": peers.pytorch_model, "top_k": uses.top_k, "command": uses.command,
         "texts": texts.language, "padding": programs.padded, "logits": logits.logits,
-        "excluding": uses.excluding, "served": uses.served,
+        "excluding": uses.excluding, "served": uses.served, "keras_hub": models.keras_hub,
     }
     case, problem = Case(**case), Problem(**problem)
     for name, value in case.budgets.items():

@@ -12,43 +12,19 @@ a small vocabulary in float32 factors, and on the rows themselves in float64, to
 rounding has moved the first. Writes experiments/results/exact_update/README.md.
 """
 
-import statistics
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from experiments.benchmarks.measure import medians
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 DENSE_WORDS = 100_000  # of larger vocabularies, the optimiser's steps take minutes on a busy core
 LONG = {"words": 500, "units": 16, "positions": 64, "rate": 0.5}
-
-
-def stepping(head, hidden, labels):
-    """A function that makes a step of a built head."""
-    import tensorflow as tf
-
-    from tfsoftmax.optimizers import SGD
-
-    optimizer = SGD(0.1)
-    sources = head.trainable_variables
-    optimizer.build(sources)
-    weights = tf.fill(labels.shape, 1 / labels.shape[0])
-
-    @tf.function(autograph=False)
-    def step():
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            total, _ = head.loss_and_nats(hidden, labels, weights)
-        of_hidden, *gradients = tape.gradient(total, [hidden, *(s.value for s in sources)])
-        optimizer.apply(gradients, sources)
-        return total + 0 * tf.reduce_sum(of_hidden)
-
-    return step
 
 
 def heads(words):
@@ -65,26 +41,21 @@ def heads(words):
 
 def times(words, options):
     """{name: median milliseconds of CPU time of a step}."""
-    import tensorflow as tf
-
     from experiments.benchmarks.problem import Problem
+    from tfsoftmax.optimizers import SGD
+    from tfsoftmax.profiling.head_step import head_step
 
-    problem = Problem(words, options.units, options.positions, 1)
-    hidden, labels = tf.constant(problem.hidden()), tf.constant(problem.labels())
-    functions = {}
+    problem, functions = Problem(words, options.units, options.positions, 1), {}
+    weights = np.full(options.positions, 1 / options.positions, np.float32)
     for name, head in heads(words).items():
         if words > DENSE_WORDS and "own" not in name:
             continue
         head.build((None, options.units))
-        functions[name] = stepping(head, hidden, labels)
-        functions[name].get_concrete_function()
-    seconds = {name: [] for name in functions}
-    for _ in range(options.turns):
-        for name, step in functions.items():
-            start = time.process_time()
-            step().numpy()
-            seconds[name].append(time.process_time() - start)
-    found = {name: 1000 * statistics.median(times) for name, times in seconds.items()}
+        functions[name] = head_step(
+            lambda hidden, labels, head=head: head.loss_and_nats(hidden, labels, weights)[0],
+            head.trainable_variables, problem.hidden(), problem.labels(), lambda: SGD(0.1),
+        )
+    found = {name: 1000 * cpu for name, (_, cpu) in medians(functions, options.turns).items()}
     print(words, found, flush=True)
     return found
 

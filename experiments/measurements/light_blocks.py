@@ -22,7 +22,6 @@ in batches of --streams times --time_steps positions as in training, and reports
 README.md in --results.
 """
 
-import functools
 import itertools
 import json
 import sys
@@ -84,43 +83,29 @@ def head_of(kernel, bias, **options):
     return head
 
 
-def gradients_of(head, hidden, labels):
-    """Gradients of the mean nats: those of hidden states, and of kernel and biases."""
-    import tensorflow as tf
-
-    with tf.GradientTape() as tape:
-        tape.watch(hidden)
-        total, _ = head.loss_and_nats(hidden, labels, tf.fill(labels.shape, 1 / labels.shape[0]))
-    return tape.gradient(total, [hidden, *(v.value for v in head.trainable_variables)])
-
-
 def stepping(head, hidden, labels, update=False):
     """A function that computes the gradients, and makes the update if told so."""
-    import tensorflow as tf
-
     from tfsoftmax.optimizers import Adagrad
+    from tfsoftmax.profiling.head_step import head_step
 
-    hidden, labels, optimizer = tf.constant(hidden), tf.constant(labels), Adagrad(0.0)
-    if update:
-        optimizer.build(head.trainable_variables)
-
-    @functools.partial(tf.function, autograph=False)
-    def step():
-        of_hidden, *others = gradients_of(head, hidden, labels)
-        if update:
-            optimizer.apply(others, head.trainable_variables)
-        # Gradients of which nothing is used would not be computed.
-        return tf.add_n([tf.reshape(g, [-1])[0] for g in (of_hidden, *others)])
-
-    traced = step.get_concrete_function()
-    return lambda: traced().numpy()
+    weights = np.full(len(labels), 1 / len(labels), np.float32)
+    step = head_step(
+        lambda hidden, labels: head.loss_and_nats(hidden, labels, weights)[0],
+        head.trainable_variables, hidden, labels, (lambda: Adagrad(0.0)) if update else None,
+    )
+    step()  # traces it with the share and the width of now
+    return step
 
 
 def dense_gradients(head, hidden, labels):
-    """The gradients of hidden states and kernel, as arrays."""
+    """The gradients of the mean nats by hidden states and kernel, as arrays."""
     import tensorflow as tf
 
-    found = gradients_of(head, tf.constant(hidden), tf.constant(labels))[:2]
+    hidden = tf.constant(hidden)
+    with tf.GradientTape() as tape:
+        tape.watch(hidden)
+        total, _ = head.loss_and_nats(hidden, labels, tf.fill(labels.shape, 1 / len(labels)))
+    found = tape.gradient(total, [hidden, head.kernel.value])
     return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
 
 

@@ -3,17 +3,19 @@
     python -m experiments.framework.papers
 
 The page is experiments/results/papers.md. Verdicts on perplexities follow from the results of their
-experiments (results/NAME/results.json), the others are words of `ROWS`.
+experiments (results/NAME/results.json), the others are words of papers.toml.
 """
 
 import math
 import re
+import tomllib
 from pathlib import Path
 
 from experiments.framework import markdown, seeds
-from experiments.framework.paper_rows import ROWS
+from experiments.framework.verdicts import Claims, Table
 
 RESULTS = Path(__file__).parent.parent / "results"
+PAPERS = Path(__file__).with_name("papers.toml")
 
 INTRODUCTION = """\
 Each table and figure of the papers that this toolkit reproduces, where to find our counterpart, and
@@ -41,6 +43,23 @@ corpora, sizes and machines are not the papers', and each row below says what th
 KINDS = {  # the heading of a column, and the words with which its verdicts begin
     "other findings: same": ("same", "the"), "in part": ("in",),
     "different": ("differs", "order"), "open": ("open",),
+}
+
+
+def _row(what, number="", ours="", found="", table=None, claims=None):
+    """A row as (number, what it shows, our counterpart, words or what has a `verdict`)."""
+    if table:
+        found = Table(**table)
+    elif claims:
+        found = Claims(**claims)
+    else:
+        found = " ".join(found.split())
+    return number, what, " ".join(ours.split()), found
+
+
+ROWS = {  # {paper: its tables and figures}
+    paper["title"]: [_row(**row) for row in paper["rows"]]
+    for paper in tomllib.loads(PAPERS.read_text(encoding="utf-8")).values()
 }
 
 

@@ -1,10 +1,10 @@
-"""One worker of `experiments.benchmarks.workers`: times training steps of a head, counts bytes.
+"""Workers of `experiments.benchmarks.workers`: time training steps of a head, count bytes.
 
     python -m experiments.benchmarks.worker_step '{"head": "full", "vocab_size": 1000, ...}'
 
-The worker is one of several processes if TF_CONFIG says so, and else has as many simulated devices
-as the request says. The worker of rank 0 prints a JSON line with the median seconds of a step, the
-bytes that the loopback interface carried in a step, and the bytes of each device's variables.
+The request says how many processes there are, or how many simulated devices one process has. The
+first process prints a JSON line with the median seconds of a step, the bytes that the loopback
+interface carried in a step, and the bytes of each device's variables.
 """
 
 import json
@@ -15,10 +15,18 @@ import sys
 import time
 from pathlib import Path
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+
+from tfsoftmax.commands import program
+from tfsoftmax.sharding.local_workers import become_workers
+
 LOOPBACK = Path("/sys/class/net/lo/statistics/rx_bytes")
 
 
 def main(request):
+    if request["processes"] > 1:
+        become_workers(request["processes"])
+    program.load_tensorflow()
     strategy = strategy_of(request["devices"])
     replicas = strategy.num_replicas_in_sync
     positions = request["positions"] // replicas
@@ -36,20 +44,12 @@ def main(request):
         strategy.reduce("SUM", step(data), axis=None).numpy()
         seconds.append(time.perf_counter() - start)
     after = carried_bytes()
-    if is_first(strategy):
-        variables = [*head.trainable_variables, *optimizer.variables]
-        print(json.dumps({
-            "seconds": statistics.median(seconds),
-            "bytes": None if before is None else (after - before) / request["steps"],
-            "held": sum(math.prod(v.shape) * v.value.dtype.size for v in variables),
-        }), flush=True)
-
-
-def is_first(strategy):
-    """Whether this is the worker of rank 0. Its task is worker 0, or chief 0 if there is one."""
-    from tfsoftmax.sharding.workers import Workers
-
-    return Workers(strategy).first
+    variables = [*head.trainable_variables, *optimizer.variables]
+    print(json.dumps({
+        "seconds": statistics.median(seconds),
+        "bytes": None if before is None else (after - before) / request["steps"],
+        "held": sum(math.prod(v.shape) * v.value.dtype.size for v in variables),
+    }), flush=True)
 
 
 def strategy_of(devices):

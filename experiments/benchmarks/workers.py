@@ -14,15 +14,10 @@ From the formulas and published bandwidths follows a model, on paper, of 8 and 6
 million words. Writes experiments/results/workers/README.md.
 """
 
-import contextlib
 import json
-import os
-import socket
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
@@ -33,74 +28,24 @@ from experiments.framework import markdown
 from tfsoftmax.commands import program
 
 RESULTS = Path("experiments/results/workers")
-SECONDS = 300  # after which a worker is taken to hang
+SECONDS = 300  # after which a measurement is taken to hang
 PROCESSES, DEVICES = (1, 2), (2, 4, 8)
 
 
 def measured(kind, options, processes=1, devices=1):
-    """What the worker of rank 0 reports of one group of processes."""
+    """What the first of the processes reports, each of which has as many devices."""
     request = json.dumps({
         **cluster_model.KINDS[kind].head, "vocab_size": options.vocab_size,
         "units": options.units, "positions": options.positions, "steps": options.steps,
-        "devices": devices,
+        "processes": processes, "devices": devices,
     })
-    command = [sys.executable, "-m", "experiments.benchmarks.worker_step", request]
-    try:
-        return json.loads(output_of_first(command, environments(processes)))
-    except RuntimeError as error:
-        raise RuntimeError(f"{kind}, {processes} processes: {error}") from None
-
-
-def output_of_first(command, environments, seconds=SECONDS):
-    """What the first of some processes prints, once all have ended; they run at the same time.
-
-    Raises:
-        RuntimeError: one has failed, or has not ended in time. Then all are killed.
-    """
-    with contextlib.ExitStack() as stack:
-        workers, outputs, errors = [], [], []
-        for environment in environments:
-            for files in (outputs, errors):
-                files.append(stack.enter_context(tempfile.TemporaryFile("w+")))
-            workers.append(subprocess.Popen(
-                command, env=environment, stdout=outputs[-1], stderr=errors[-1]
-            ))
-            stack.callback(workers[-1].wait)
-            stack.callback(workers[-1].kill)
-        end, statuses = time.monotonic() + seconds, [None]
-        while None in statuses:
-            time.sleep(0.05)
-            statuses = [worker.poll() for worker in workers]
-            late = time.monotonic() > end
-            for rank, status in enumerate(statuses):
-                if status or (late and status is None):
-                    how = f"ended with {status}" if status else f"ran for {seconds} seconds"
-                    said = written(errors[rank])[-1000:]
-                    raise RuntimeError(f"worker {rank} {how} and says: {said}")
-        return written(outputs[0])
-
-
-def written(file):
-    """The text of a file that another process writes."""
-    file.seek(0)
-    return file.read()
-
-
-def environments(processes):
-    """The environment of each worker: with TF_CONFIG if there are several."""
-    own = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    if processes == 1:
-        return [own]
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(processes)]
-    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
-    for each in sockets:
-        each.close()
-    return [
-        {**own, "TF_CONFIG": json.dumps({
-            "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index},
-        })}
-        for index in range(processes)
-    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.benchmarks.worker_step", request],
+        capture_output=True, text=True, timeout=SECONDS,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{kind}, {processes} processes: {done.stderr[-1000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def rows_of(options):

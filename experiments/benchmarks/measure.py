@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_KS
 
@@ -99,6 +101,12 @@ def medians(functions, repeats):
         end = time.perf_counter(), time.process_time()
         samples[name].append([b - a for a, b in zip(start, end)])
     return {name: tuple(map(statistics.median, zip(*taken))) for name, taken in samples.items()}
+
+
+def in_a_process(function, *arguments):
+    """What a function of a module returns in a process of its own, without threads of others."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as apart:
+        return apart.submit(function, *arguments).result()
 
 
 def measure_group(cases, problem, budget_seconds, start=Worker, say=print):

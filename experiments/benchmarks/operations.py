@@ -12,8 +12,6 @@ import collections
 import fnmatch
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments.benchmarks import head_suites
+from experiments.benchmarks.measure import in_a_process
 from experiments.benchmarks.problem import Problem
 from experiments.framework import markdown, pictures
 from tfsoftmax.commands import program
@@ -61,9 +60,7 @@ def main():
     for case in head_suites.heads(options.vocab_size):
         chosen = any(fnmatch.fnmatch(case.name, p) for p in patterns)
         if case.kind == "head" and chosen and not any(o in case.name for o in LEFT_OUT):
-            with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # no threads of others
-                task = apart.submit(seconds_by_kind, case, problem, options.traces)
-                table[case.name] = task.result()
+            table[case.name] = in_a_process(seconds_by_kind, case, problem, options.traces)
             print(*row_of(case.name, table[case.name]), sep=" | ", flush=True)
     if not table:
         sys.exit(f"error: `only` must match a head. Received: only={options.only}")

@@ -16,9 +16,7 @@ trained, and the most that it held beyond that before it saved. Writes
 experiments/results/first_steps/README.md.
 """
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -29,6 +27,7 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from experiments.benchmarks.measure import in_a_process
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
@@ -145,20 +144,6 @@ def _memory_of(function):
     return peaks[0] - before
 
 
-def in_a_process(name, vocab_size, units, positions, folder):
-    """`measured` in a process of its own, so that its memory is that of this head."""
-    arguments = [name, vocab_size, units, positions, folder]
-    code = (
-        "import json, sys; from experiments.measurements.first_steps import measured; "
-        "print(json.dumps(measured(*json.loads(sys.argv[1]))))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(arguments)], stdout=subprocess.PIPE, text=True,
-        check=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def page_of(results, units, positions, machine):
     """Blocks of the page.
 
@@ -203,7 +188,7 @@ def main():
         for name in options.heads:
             with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
                 results[name, vocab_size] = in_a_process(
-                    name, vocab_size, options.units, options.positions, folder
+                    measured, name, vocab_size, options.units, options.positions, folder
                 )
             print(name, vocab_size, results[name, vocab_size], flush=True)
     blocks = page_of(results, options.units, options.positions, hardware())

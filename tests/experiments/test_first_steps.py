@@ -2,6 +2,7 @@
 
 import pytest
 
+from experiments.benchmarks import measure
 from experiments.measurements import first_steps
 
 
@@ -24,7 +25,7 @@ def test_ten_times_the_words_need_the_tracing_of_few_and_saving_takes_the_weight
     name, tmp_path
 ):
     few, many = (
-        first_steps.in_a_process(name, words, 64, 16, str(tmp_path))
+        measure.in_a_process(first_steps.measured, name, words, 64, 16, str(tmp_path))
         for words in (200_000, 2_000_000)
     )
     # Blocks of a kernel are few at any V; what is left is the work, which has ten times the words.

@@ -56,17 +56,14 @@ def _language_model(case, problem, shape, products, **config):
     from experiments.benchmarks.head_products import products_of
     from tfsoftmax.lm.config import ModelConfig
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
     config = ModelConfig(
         head=case.head, head_options=case.options.get("head_options", {}), dropout=0.0,
         embedding_units=problem.units, hidden_units=problem.units, precision=case.precision,
         **config,
     )
-    counts = problem.counts().astype("int64")
-    vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
     stateful = config.cell == "lstm"
-    model = language_model(config, vocabulary, *shape, stateful=stateful)
+    model = language_model(config, problem.vocabulary(), *shape, stateful=stateful)
     words, labels = problem.sequences(shape)
     of_head = products_of(model.get_layer("head"), problem.labels())
     return model, words, labels, [*products, *of_head]

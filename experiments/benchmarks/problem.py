@@ -46,6 +46,13 @@ class Problem:
         letters = rng.choice(list("abcdefghijklmnopqrstuvwxyz"), lengths.sum())
         return ["".join(word) for word in np.split(letters, np.cumsum(lengths)[:-1])]
 
+    def vocabulary(self):
+        """A `Vocabulary` with these counts, whose words are numbers but for the first two."""
+        from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
+
+        counts = self.counts().astype("int64")
+        return Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
+
     def labels(self):
         """Labels of the positions, int32 (N,)."""
         if self.data:

@@ -23,10 +23,8 @@ def language(case, problem):
     from tfsoftmax.lm.decoding import NextWordSampler
     from tfsoftmax.lm.generation import Generator
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
-    counts = problem.counts().astype("int64")
-    vocabulary = Vocabulary([UNK, EOS, *map(str, range(2, len(counts)))], counts)
+    vocabulary = problem.vocabulary()
     options, way = {**case.options}, case.options.get("way")
     options.pop("way", None)
     config = ModelConfig(

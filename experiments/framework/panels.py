@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 
-from experiments.framework import pictures, seeds
+from experiments.framework import pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,13 +26,12 @@ class Panel:
         return {name for line in self.lines.values() for name in line.values()}
 
 
-def block(panels, outcomes, baseline, note, path):
+def block(panels, results, baseline, note, path):
     """Draws the finished runs of the panels; returns the Markdown that shows them.
 
     Args:
         panels: `Panel`s, side by side, two in a row.
-        outcomes: list of (`Run`, `Outcome`). Runs that differ only in their seed share a point,
-            their mean.
+        results: {run without its seed: list of validation perplexities}; a point is their mean.
         baseline: name of the run, without its seed, that is drawn as a dashed line.
         note: corpus, hardware and scale.
         path: `Path` of the PNG.
@@ -40,7 +39,7 @@ def block(panels, outcomes, baseline, note, path):
     Returns:
         Markdown; empty if no run of the panels has finished.
     """
-    found = perplexities(outcomes)
+    found = {name: statistics.mean(values) for name, values in results.items()}
     if not found.keys() & set().union(*(panel.runs() for panel in panels)):
         return ""
     caption = "Exact validation perplexity by " + ", ".join(
@@ -48,15 +47,6 @@ def block(panels, outcomes, baseline, note, path):
     if baseline in found:
         caption += " The dashed line is full softmax."
     return pictures.shown(lambda: draw(panels, found, baseline, note), path, caption)
-
-
-def perplexities(outcomes):
-    """{name of a run without its seed: mean of its validation perplexities} of finished runs."""
-    by_seed = {
-        name: [o.measures()["perplexity"] for _, o in own if o.state == "finished"]
-        for name, own in seeds.groups(outcomes).items()
-    }
-    return {name: statistics.mean(values) for name, values in by_seed.items() if values}
 
 
 def draw(panels, found, baseline, note):

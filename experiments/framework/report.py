@@ -54,17 +54,16 @@ def write(name, docstring, outcomes, folder, of_parameters=(), corpus=""):
         )
     rows = [kept.row(run, outcome) for run, outcome in outcomes]
     corpora = {_corpus(o.config) for _, o in outcomes if o.config and not o.foreign}
-    compare = len(corpora) == 1 and not of_parameters
-    results = seeds.perplexities(rows) if compare else {}
-    note = note_of(outcomes)
+    results, note = seeds.perplexities(rows), note_of(outcomes)
+    compared = results if len(corpora) == 1 and not of_parameters else {}
     lines = ",\n".join(json.dumps(row) for row in rows)
     markdown.write(folder / RESULTS, f"[\n{lines}\n]")
     return markdown.write(
         folder / "README.md", f"# {name}" + f", {corpus}" * bool(corpus), docstring.strip(),
         RESULTS_HEADING, facts(outcomes),
-        *_means(name, outcomes, note, folder, of_parameters),
+        *_means(name, outcomes, results, note, folder, of_parameters),
         table([(run, o) for run, o in outcomes if o.config]), _still_to_run(outcomes), NOTE,
-        picture(name, results, note, folder / PICTURE),
+        picture(name, compared, note, folder / PICTURE),
         *cluster_curves.blocks(outcomes, note, folder),
         f"Written by `python -m experiments.run {name}{f' --corpus={corpus}' * bool(corpus)} "
         "--report`.",
@@ -87,13 +86,13 @@ def not_kept(name):
     )
 
 
-def _means(name, outcomes, note, folder, of_parameters):
+def _means(name, outcomes, results, note, folder, of_parameters):
     """What an experiment whose runs have seeds shows before its single runs."""
     means = seeds.table(outcomes)
     if not means:
         return []
     if of_parameters:
-        drawn = panels.block(of_parameters, outcomes, "full", note, folder / PANELS)
+        drawn = panels.block(of_parameters, results, "full", note, folder / PANELS)
     else:
         drawn = seeds.curves(outcomes, f"{name}: learning curves", note, folder / CURVES)
     return [means, MEANS_NOTE + RATIOS_NOTE * ("to full" in means), drawn]

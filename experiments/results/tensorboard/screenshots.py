@@ -6,9 +6,10 @@
 import argparse
 import pathlib
 
+from experiments.measurements.demo_screenshot import browser_page
+
 HERE = pathlib.Path(__file__).parent
 TAGS = "train/(loss|perplexity)|valid/perplexity|norm/global|0_mib|speed"
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def time_series(page, address):
@@ -39,13 +40,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("address", help="where TensorBoard answers")
     address = parser.parse_args().address
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
-        for take in (time_series, traced_steps):
-            take(browser.new_page(), address)
-        browser.close()
+    for take in (time_series, traced_steps):
+        with browser_page() as page:
+            take(page, address)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Suites of cases: functions of the vocabulary size V, each of which returns what it measures."""
 
+import functools
 import types
 
 from experiments.benchmarks.cases import (
@@ -100,19 +101,14 @@ def evaluation(vocab_size):
 
 def uses(vocab_size):
     """The likeliest words, texts and commands, against the least that others need for the same."""
-
-    def likeliest(head, name, by, peers=()):
-        return Case(name, "top_k", head, {"by": by}, f"top_k of {head}", peers,
-                    measures=tuple(TOP_KS))
-
+    likeliest = functools.partial(
+        Case, kind="top_k", head="full", group="FullSoftmax", measures=tuple(TOP_KS))
     search = [
-        likeliest("full", "FullSoftmax", "head", (BARE_TOP_K, FAISS)),
-        likeliest("full", BARE_TOP_K, "operations"), likeliest("full", FAISS, "faiss"),
+        likeliest("FullSoftmax", peers=(BARE_TOP_K, FAISS)),
+        *(likeliest(way, options={"way": way}) for way in (BARE_TOP_K, FAISS)),
     ]
     for head in ("adaptive", "tree"):
-        name = HEAD_NAMES[head][0]
-        others = f"{name}, {ALL_LOG_PROBS}"
-        search += [likeliest(head, name, "head", (others,)), likeliest(head, others, "all")]
+        search += ways_of(HEAD_NAMES[head][0], "top_k", head, (ALL_LOG_PROBS,), tuple(TOP_KS))
     cutoffs = {"cutoffs": cutoffs_of(vocab_size)}
     search += [
         Case(f"LSTM and {HEAD_NAMES[head][0]}", "texts", head, options, does, measures=(does,))

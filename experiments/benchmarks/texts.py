@@ -25,8 +25,8 @@ def language(case, problem):
     from tfsoftmax.lm.model import language_model
 
     vocabulary = problem.vocabulary()
-    options, way = {**case.options}, case.options.get("way")
-    options.pop("way", None)
+    options = {**case.options}
+    way = options.pop("way", None)
     config = ModelConfig(
         head=case.head, head_options=options, dropout=0.0, embedding_units=problem.units,
         hidden_units=problem.units,

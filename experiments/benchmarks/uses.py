@@ -9,8 +9,11 @@ import tempfile
 from pathlib import Path
 
 from experiments.benchmarks.cases import (
+    ALL_LOG_PROBS,
+    BARE_TOP_K,
     COMMAND,
     EXCLUDED,
+    FAISS,
     MEAN_WORDS,
     OF_LOG_PROBS,
     OF_SCORES,
@@ -52,28 +55,28 @@ def top_k(case, problem):
     import tensorflow as tf
 
     head = likeliest_head(case.head, problem)
-    by, functions = case.options["by"], {}
-    if by == "faiss":
+    way, functions = case.options.get("way"), {}
+    if way == FAISS:
         import faiss
 
         faiss.omp_set_num_threads(len(os.sched_getaffinity(0)))
         index = faiss.IndexFlatIP(problem.units)
         index.add(head.kernel.numpy())
-    kernel = tf.constant(head.kernel.numpy()) if by == "operations" else None
+    kernel = tf.constant(head.kernel.numpy()) if way == BARE_TOP_K else None
     ways = {
-        "head": lambda hidden, k: head.top_k(hidden, k)[1],
-        "all": lambda hidden, k: tf.math.top_k(head.log_probs(hidden), k).values,
-        "operations": lambda hidden, k: tf.math.top_k(
+        None: lambda hidden, k: head.top_k(hidden, k)[1],
+        ALL_LOG_PROBS: lambda hidden, k: tf.math.top_k(head.log_probs(hidden), k).values,
+        BARE_TOP_K: lambda hidden, k: tf.math.top_k(
             tf.matmul(hidden, kernel, transpose_b=True), k).values,
     }
     for measure in case.measures:
         positions, k = TOP_KS[measure]
         hidden = problem.hidden()[:positions]
         hidden /= hidden.std()
-        if by == "faiss":
+        if way == FAISS:
             functions[measure] = lambda h=hidden, k=k: float(index.search(h, k)[0][0, 0])
         else:
-            best, given = tf.function(ways[by]), tf.constant(hidden)
+            best, given = tf.function(ways[way]), tf.constant(hidden)
             functions[measure] = lambda f=best, h=given, k=k: float(f(h, k)[0, 0])
     return Program(functions, [], parameters_of(head))
 

@@ -84,20 +84,20 @@ def test_all_ways_to_score_agree(head, monkeypatch):
         assert values == pytest.approx([values[0]] * len(values), rel=1e-4)
 
 
-@pytest.mark.parametrize("head, by", [
-    ("full", "head"), ("full", "operations"), ("adaptive", "head"), ("adaptive", "all"),
-    ("tree", "head"), ("tree", "all"),
+@pytest.mark.parametrize("head, way", [
+    ("full", None), ("full", cases.BARE_TOP_K), ("adaptive", None),
+    ("adaptive", cases.ALL_LOG_PROBS), ("tree", None), ("tree", cases.ALL_LOG_PROBS),
 ])
-def test_the_likeliest_words_are_those_of_the_head(head, by, monkeypatch):
+def test_the_likeliest_words_are_those_of_the_head(head, way, monkeypatch):
     made = []
     build = uses.built_head
     monkeypatch.setattr(uses, "built_head", lambda *given: made.append(build(*given)) or made[-1])
-    case = cases.Case("x", "top_k", head, {"by": by}, measures=("top_k of 64, k = 10",))
+    case = cases.Case("x", "top_k", head, {"way": way}, measures=("top_k of 64, k = 10",))
     best = uses.top_k(case, PROBLEM).functions["top_k of 64, k = 10"]()
     ((layer, _),) = made
     hidden = PROBLEM.hidden() / PROBLEM.hidden().std()
     expected = layer.log_probs(hidden[:1])[0]
-    if by == "operations":  # without biases and ln Z
+    if way == cases.BARE_TOP_K:  # without biases and ln Z
         expected = hidden[0] @ layer.kernel.numpy().T
     assert best == pytest.approx(np.max(expected), rel=1e-5)
     shares = np.exp(layer.log_probs(hidden)).mean(0)

@@ -93,19 +93,11 @@ CASES = {
         ),
     ),
     "nce": lambda V: NCE(V, 9, counts=counts(V), seed=1),
-    "nce with trained Z": lambda V: NCE(
-        V, 5, "uniform", Z=3.0, train_z=True, seed=1
-    ),
-    "nce with Z of each context": lambda V: NCE(
-        V, 5, "uniform", train_z="context", seed=1
-    ),
-    "nce for each position": lambda V: NCE(
-        V, 3, counts=counts(V), shared_samples=False, seed=1
-    ),
+    "nce with trained Z": lambda V: NCE(V, 5, "uniform", Z=3.0, train_z=True, seed=1),
+    "nce with Z of each context": lambda V: NCE(V, 5, "uniform", train_z="context", seed=1),
+    "nce for each position": lambda V: NCE(V, 3, counts=counts(V), shared_samples=False, seed=1),
     "negative": lambda V: NegativeSampling(V, 9, counts=counts(V), seed=1),
-    "negative as it is": lambda V: NegativeSampling(
-        V, 9, restore_proposal=False, seed=1
-    ),
+    "negative as it is": lambda V: NegativeSampling(V, 9, restore_proposal=False, seed=1),
     "blackout": lambda V: BlackOut(
         V, 9, counts=counts(V), sampler_options={"alpha": 0.4}, use_bias=False, seed=1
     ),
@@ -116,12 +108,8 @@ CASES = {
     "adaptive, the last tail of one word": lambda V: AdaptiveSoftmax(
         V, sorted({*two_cutoffs(V), V - 1}), projection_factor=2.0, counts=counts(V)
     ),
-    "adaptive, smoothed": lambda V: AdaptiveSoftmax(
-        V, two_cutoffs(V), label_smoothing=0.3, seed=1
-    ),
-    "two-level": lambda V: TwoLevelSoftmax(
-        V, two_cutoffs(V)[:1], counts=counts(V), use_bias=True
-    ),
+    "adaptive, smoothed": lambda V: AdaptiveSoftmax(V, two_cutoffs(V), label_smoothing=0.3, seed=1),
+    "two-level": lambda V: TwoLevelSoftmax(V, two_cutoffs(V)[:1], counts=counts(V), use_bias=True),
     "differentiated": lambda V: DifferentiatedSoftmax(V, two_cutoffs(V), counts=counts(V)),
     "differentiated, projected": lambda V: DifferentiatedSoftmax(
         V, two_cutoffs(V), projected=True, projection_factor=2.0, counts=counts(V)
@@ -134,9 +122,7 @@ CASES = {
     "class equal without bias": lambda V: ClassSoftmax(V, num_classes=2, use_bias=False),
     "class-unigram": lambda V: ClassUnigram(V, counts(V) + np.arange(V) / V),  # no ties
     "class-nce": lambda V: ClassNCE(V, 4, counts=counts(V), seed=1),
-    "class-nce, uniform noise": lambda V: ClassNCE(
-        V, 3, num_classes=2, use_bias=False, seed=1
-    ),
+    "class-nce, uniform noise": lambda V: ClassNCE(V, 3, num_classes=2, use_bias=False, seed=1),
     "nary": lambda V: NarySoftmax(V, three_levels(V)),
     # The kink of relu is no place for numeric gradients.
     "self-organised": lambda V: SelfOrganisedSoftmax(V, counts(V), activation="tanh"),

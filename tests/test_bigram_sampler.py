@@ -241,9 +241,7 @@ def test_a_run_reads_the_model_from_a_file_and_keeps_a_copy(head, corpus, tmp_pa
     path = tmp_path / "bigrams.arpa"
     model = BackoffBigrams.from_counts(seen, corpus.vocabulary.counts)
     model.write_arpa(path, corpus.vocabulary.words)
-    options = {
-        "num_samples": 5, "sampler": "bigram", "ngram": str(path), "shared_samples": False,
-    }
+    options = {"num_samples": 5, "sampler": "bigram", "ngram": str(path), "shared_samples": False}
     config = dataclasses.replace(CONFIG, max_steps=2)
     training.train(
         corpus.directory, str(tmp_path / "run"),

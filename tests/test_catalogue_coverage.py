@@ -45,9 +45,7 @@ def test_it_is_the_share_of_the_items_in_lists_of_queries_that_count(k):
     for given in (None, weights):
         metric = Coverage(V, k)
         for part in np.array_split(np.arange(N), 3):
-            metric.update_state(
-                relevant[part], found[part], None if given is None else given[part]
-            )
+            metric.update_state(relevant[part], found[part], None if given is None else given[part])
         share = wanted(found, relevant, given, k)
         np.testing.assert_allclose(metric.result(), share, rtol=1e-6)
         assert 0 < share < 1

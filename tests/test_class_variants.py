@@ -98,9 +98,7 @@ def test_training_by_nce_finds_the_distribution():
     head = ClassNCE(V, 20, counts(V)[::-1], seed=1, classes=CLASSES)
     hidden = np.ones((len(words), 1), np.float32)
     head.build((None, 1))
-    optimizer = keras.optimizers.Adam(
-        keras.optimizers.schedules.CosineDecay(0.1, 250), beta_2=0.95
-    )
+    optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 250), beta_2=0.95)
     optimizer.build(head.trainable_weights)
 
     @tf.function

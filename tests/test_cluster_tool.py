@@ -164,9 +164,7 @@ def test_more_words_or_classes_than_there_are_are_refused(trained, tmp_path, fla
 
 
 def test_average_hidden_states_are_those_before_each_word(corpus, trained):
-    model, vocabulary, _ = runs.load(
-        str(trained), corpus.batch_size, corpus.shape["time_steps"]
-    )
+    model, vocabulary, _ = runs.load(str(trained), corpus.batch_size, corpus.shape["time_steps"])
     averages = word_vectors.average_hidden_states(model, corpus)
     _, hidden_model = split_at_head(model, vocabulary)
     reset_states(model)

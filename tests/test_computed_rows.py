@@ -278,9 +278,7 @@ def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
     logits = wider(hidden).numpy()
     np.testing.assert_allclose(logits[:, :V], head(hidden), rtol=1e-5, atol=1e-5)
     new = hidden @ tf.transpose(layer.rows_of_words(["unseen", "слово"])).numpy()
-    np.testing.assert_allclose(
-        logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4)
 
 
 def character_tied(make, *args, **options):

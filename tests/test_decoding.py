@@ -75,18 +75,15 @@ def test_one_candidate_is_the_likeliest_word_whatever_the_seed(case):
         assert frequencies[probabilities.argmax()] == 1
 
 
-@pytest.mark.parametrize(
-    "options,message",
-    [
-        ({"temperature": 0.0}, "`temperature` must be positive and finite. Received: temp.*=0.0"),
-        ({"temperature": -1.0}, "`temperature` must be positive.*=-1.0"),
-        ({"temperature": float("nan")}, "`temperature` must be positive.*=nan"),
-        ({"top_k": 0}, "`top_k` must be at least 1. Received: top_k=0"),
-        ({"top_p": 0.0}, r"`top_p` must lie in \(0, 1\]. Received: top_p=0.0"),
-        ({"top_p": 1.5}, "top_p=1.5"),
-        ({"top_k": 8}, "`top_k` must be at most 7. Received: top_k=8"),
-    ],
-)
+@pytest.mark.parametrize("options,message", [
+    ({"temperature": 0.0}, "`temperature` must be positive and finite. Received: temp.*=0.0"),
+    ({"temperature": -1.0}, "`temperature` must be positive.*=-1.0"),
+    ({"temperature": float("nan")}, "`temperature` must be positive.*=nan"),
+    ({"top_k": 0}, "`top_k` must be at least 1. Received: top_k=0"),
+    ({"top_p": 0.0}, r"`top_p` must lie in \(0, 1\]. Received: top_p=0.0"),
+    ({"top_p": 1.5}, "top_p=1.5"),
+    ({"top_k": 8}, "`top_k` must be at most 7. Received: top_k=8"),
+])
 def test_samplers_out_of_range_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         generator(2).sample(sampler=NextWordSampler(**options))

@@ -176,9 +176,7 @@ def test_next_word_lists_the_first_k_of_the_longest_list(loaded):
     for k in range(1, 4):
         found = loaded.next_word(words, tf.constant(k))
         np.testing.assert_array_equal(found["words"], everything["words"][:, :k])
-        np.testing.assert_allclose(
-            found["log_probs"], everything["log_probs"][:, :k], rtol=1e-5
-        )
+        np.testing.assert_allclose(found["log_probs"], everything["log_probs"][:, :k], rtol=1e-5)
 
 
 def test_a_model_of_nan_names_no_next_words(tmp_path):

@@ -242,7 +242,5 @@ def test_a_head_that_draws_loads_the_weights_of_one_that_does_not(tmp_path):
     models[0].save_weights(tmp_path / "plain.weights.h5")
     state = drawing.random_state.state.numpy()
     models[1].load_weights(tmp_path / "plain.weights.h5")
-    np.testing.assert_array_equal(
-        drawing.log_prob(hidden, labels), plain.log_prob(hidden, labels)
-    )
+    np.testing.assert_array_equal(drawing.log_prob(hidden, labels), plain.log_prob(hidden, labels))
     np.testing.assert_array_equal(drawing.random_state.state, state)

@@ -253,6 +253,4 @@ def test_the_example_of_the_guide_runs(tmp_path, monkeypatch):
     code = code.replace(preset, 'random_model("gemma")').replace('"The answer is"', "prompt")
     exec(code.replace("max_length=64", "stop_token_ids=None"), names)
     again = keras.saving.load_model("tuned.keras")
-    np.testing.assert_array_equal(
-        again.predict(x, verbose=0), names["model"].predict(x, verbose=0)
-    )
+    np.testing.assert_array_equal(again.predict(x, verbose=0), names["model"].predict(x, verbose=0))

@@ -134,9 +134,7 @@ def test_a_saved_model_gives_the_same_in_a_new_process(saved, loaded, name):
     assert "error" not in loaded[name], str(loaded[name].get("error"))
     assert loaded[name].keys() == expected[name].keys()
     for what, value in expected[name].items():
-        np.testing.assert_allclose(
-            loaded[name][what], value, rtol=1e-5, atol=1e-6, err_msg=what
-        )
+        np.testing.assert_allclose(loaded[name][what], value, rtol=1e-5, atol=1e-6, err_msg=what)
 
 
 def test_every_layer_and_optimiser_is_in_a_saved_model():

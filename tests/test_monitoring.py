@@ -146,15 +146,12 @@ def test_a_model_that_has_trained_can_be_monitored(tmp_path):
     assert step == 12 and norm > 0
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"every": 0}, "`every` must lie in"),
-        ({"every": None}, "`every` must be an integer"),
-        ({"profile_batch": (5, 3)}, "`profile_batch` must be two steps"),
-        ({"profile_batch": (0, 3)}, "`profile_batch` must be two steps"),
-    ],
-)
+@pytest.mark.parametrize("options, message", [
+    ({"every": 0}, "`every` must lie in"),
+    ({"every": None}, "`every` must be an integer"),
+    ({"profile_batch": (5, 3)}, "`profile_batch` must be two steps"),
+    ({"profile_batch": (0, 3)}, "`profile_batch` must be two steps"),
+])
 def test_mistakes_are_named(options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         TrainingMonitor(str(tmp_path), **options)

@@ -95,30 +95,27 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
     np.testing.assert_allclose(lists.old_lm, np.array([-1, -2.5, -2]) * math.log(10))
 
 
-@pytest.mark.parametrize(
-    "files, message",
-    [
-        ({"lists": "a 1\n"}, "lists, line 1: must be `utterance acoustic lm word"),
-        ({"lists": "a 1 2 x\na one 2 x\n"}, "lists, line 2: scores must be finite.*'one'"),
-        ({"lists": "a 1 -inf x\n"}, "scores must be finite numbers. Received: '-inf'"),
-        ({"lists": "a 1_0 2 x\n"}, "scores must be finite numbers. Received: '1_0'"),
-        ({"lists": "\n"}, "must hold n-best lists. Received: none"),
-        ({"words_text": "a the\n"}, "must begin with `utterance-RANK`. Received: 'a'"),
-        ({"words_text": "a-1 the\n", "acwt": "a-2 1\n"}, "must have a cost in acwt.*'a-1'"),
-        ({"words_text": "a-1 the\n", "acwt": "a-1 1 2\n"}, "must be `key cost`.*'a-1 1 2'"),
-        ({"words_text": "a-1 the\na-1 mat\n"}, "words_text, line 2: each rank must.*'a-1' again"),
-        ({"words_text": "a-1 the\na-01 mat\n"}, "line 2: each rank must .* one line.*'a-01' again"),
-        ({"words_text": "a-1 the\n", "acwt": "a-1 1\na-1 2\n"},
-         "acwt, line 2: keys must differ. Received: 'a-1' again"),
-        ({"u1": "-7 -1 1 dog\n", "u1.gz": b"\x1f\x8b"}, "u1.gz: each utterance must have one file"),
-        ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
-        ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
-        ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
-        ({"u1": "-7 -1 3 a dog\n"}, "nwords must be the number .*, 2 with -pau-, .*ived: '3'"),
-        ({"u1": "-7 -1 1 a dog\n-7 -1 1.5 a\n"}, "u1, line 2: nwords must be .* Received: '1.5'"),
-        ({"u1": "NBestList3.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
-    ],
-)
+@pytest.mark.parametrize("files, message", [
+    ({"lists": "a 1\n"}, "lists, line 1: must be `utterance acoustic lm word"),
+    ({"lists": "a 1 2 x\na one 2 x\n"}, "lists, line 2: scores must be finite.*'one'"),
+    ({"lists": "a 1 -inf x\n"}, "scores must be finite numbers. Received: '-inf'"),
+    ({"lists": "a 1_0 2 x\n"}, "scores must be finite numbers. Received: '1_0'"),
+    ({"lists": "\n"}, "must hold n-best lists. Received: none"),
+    ({"words_text": "a the\n"}, "must begin with `utterance-RANK`. Received: 'a'"),
+    ({"words_text": "a-1 the\n", "acwt": "a-2 1\n"}, "must have a cost in acwt.*'a-1'"),
+    ({"words_text": "a-1 the\n", "acwt": "a-1 1 2\n"}, "must be `key cost`.*'a-1 1 2'"),
+    ({"words_text": "a-1 the\na-1 mat\n"}, "words_text, line 2: each rank must.*'a-1' again"),
+    ({"words_text": "a-1 the\na-01 mat\n"}, "line 2: each rank must .* one line.*'a-01' again"),
+    ({"words_text": "a-1 the\n", "acwt": "a-1 1\na-1 2\n"},
+     "acwt, line 2: keys must differ. Received: 'a-1' again"),
+    ({"u1": "-7 -1 1 dog\n", "u1.gz": b"\x1f\x8b"}, "u1.gz: each utterance must have one file"),
+    ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:-9]}, "u1.gz: must be an undamaged file"),
+    ({"u1.gz": gzip.compress(b"-7 -1 1 dog\n")[:12] + b"\xff" * 9}, "u1.gz: must be an undam"),
+    ({"lists": b"a 1 2 x\na 1 2 \xff\n"}, "lists, line 2: must be UTF-8. Received: b'.xff"),
+    ({"u1": "-7 -1 3 a dog\n"}, "nwords must be the number .*, 2 with -pau-, .*ived: '3'"),
+    ({"u1": "-7 -1 1 a dog\n-7 -1 1.5 a\n"}, "u1, line 2: nwords must be .* Received: '1.5'"),
+    ({"u1": "NBestList3.0\n(-7) the\n", "u2": ""}, "must be `acoustic lm nwords word"),
+])
 def test_lines_of_another_kind_are_named(tmp_path, files, message):
     write(tmp_path, **files)
     with pytest.raises(ValueError, match=message):

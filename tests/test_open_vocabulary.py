@@ -37,9 +37,7 @@ def test_probabilities_of_all_words_sum_to_one_and_keep_their_ratios(head, optio
     assert list(wider.words) == [*WORDS, "cats", "bat"]
     text = [["the", "cat", "sat"], ["mat"]]
     before, after = (Scorer(*each).sentences(text) for each in ((model, vocabulary), (wide, wider)))
-    heads, hiddens = zip(*(
-        split_at_head(*each) for each in ((model, vocabulary), (wide, wider))
-    ))
+    heads, hiddens = zip(*(split_at_head(*each) for each in ((model, vocabulary), (wide, wider))))
     ids = np.array([[0, 1], [2, 4]], np.int32)
     log_probs = []
     for h, m in zip(heads, hiddens):

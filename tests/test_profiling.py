@@ -47,9 +47,7 @@ def full():
 def test_parameters_and_slots_are_counted_exactly(full):
     parts = full["parts"]
     parameters = {name: part["parameters"] for name, part in parts.items() if part["parameters"]}
-    assert parameters == {
-        "embedding": V * E, "recurrent": 4 * H * (E + H + 1), "head": V * H + V
-    }
+    assert parameters == {"embedding": V * E, "recurrent": 4 * H * (E + H + 1), "head": V * H + V}
     assert full["total"]["parameters"] == sum(parameters.values())
     assert parts["embedding"]["variable_bytes"] == 4 * V * E
     states, seeds = 4 * 2 * B * H, 16  # seeds of a dropout that the layer could have
@@ -141,14 +139,11 @@ def test_damaged_profiles_are_named(full, tmp_path, damage, message):
         tfprof._load(str(tmp_path / "x.json"))
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--hidden_units=5"], "`hidden_units` must not be given with --run"),
-        (["--compare=x.json"], "`compare` must be given with --plot only"),
-        (["--time_steps=0"], "`time_steps` must not be given with --run"),
-    ],
-)
+@pytest.mark.parametrize("arguments, message", [
+    (["--hidden_units=5"], "`hidden_units` must not be given with --run"),
+    (["--compare=x.json"], "`compare` must be given with --plot only"),
+    (["--time_steps=0"], "`time_steps` must not be given with --run"),
+])
 def test_mistakes_are_named(arguments, message, finished_run):
     result = tool("tfprof", f"--run={finished_run.directory}", *arguments, check=False)
     assert result.returncode == 1 and message in result.stderr

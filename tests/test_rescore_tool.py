@@ -154,9 +154,7 @@ def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished
     assert "rescored - against: " in done.stderr
 
 
-def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(
-    lists, finished_run, tmp_path
-):
+def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(lists, finished_run, tmp_path):
     ids = {word: str(i + 1) for i, word in enumerate(finished_run.vocabulary().words)}
     rows = [f"{word.upper()} {i}\n" for word, i in ids.items()]
     (tmp_path / "words.txt").write_text("<eps> 0\nforeign 999\n" + "".join(rows))
@@ -231,23 +229,20 @@ def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
         "error: `tune` must have the scores that `nbest` has, acoustic, old_lm. Received: none")
 
 
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        (["--lm_weight=1,2"], "`lm_weight` must be one number without --tune. Received: 1.0,2.0"),
-        (["--word_penalty=x"], "`word_penalty` must be numbers"),
-        (["--tune=x"], "`tune` must be given with --tune_reference only. Received: tune='x', "),
-        (["--arpa_weight=1"], "`arpa_weight` must be given with --arpa only"),
-        (["--arpa=x"], "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tu"),
-        (["--nbest=nowhere"], "nowhere"),
-        (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
-        (["--utt2spk=x"], "`utt2spk` must be given with --state=speaker only. Received: utt2spk"),
-        (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
-        (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
-        (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),
-        (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
-    ],
-)
+@pytest.mark.parametrize("flags, message", [
+    (["--lm_weight=1,2"], "`lm_weight` must be one number without --tune. Received: 1.0,2.0"),
+    (["--word_penalty=x"], "`word_penalty` must be numbers"),
+    (["--tune=x"], "`tune` must be given with --tune_reference only. Received: tune='x', "),
+    (["--arpa_weight=1"], "`arpa_weight` must be given with --arpa only"),
+    (["--arpa=x"], "`arpa_weight` must be given with `arpa`, or lists to tune it on with `tu"),
+    (["--nbest=nowhere"], "nowhere"),
+    (["--out=/dev/null"], "`out` cannot be used: File exists. Received: out='/dev/null'"),
+    (["--utt2spk=x"], "`utt2spk` must be given with --state=speaker only. Received: utt2spk"),
+    (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
+    (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
+    (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),
+    (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
+])
 def test_mistakes_end_in_one_sentence(lists, flags, message):
     done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags, check=False)
     assert done.returncode == 1

@@ -166,22 +166,19 @@ def test_only_one_process_trains_a_run(finished_run):
                 pass
 
 
-@pytest.mark.parametrize(
-    "file, content, message",
-    [
-        ("config.json", '{"mod', "config.json: must be JSON"),
-        ("config.json", "{}", "config.json: must have 'id'"),
-        ("config.json", '{"id": "a", "files": {}, "model": [], "training": {}, "corpus": {}}',
-         "json: `model` must be a JSON object"),
-        ("config.json", '{"id": "a", "model": {}, "training": {}, "corpus": {}}', "have 'files'"),
-        ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
-        ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object"),
-        ("checkpoints/pointers.json", '{"last": "/etc"}', "pointers.json: must be as the run"),
-        ("checkpoints/*/variables.data*", "x", "must be an undamaged checkpoint of this run"),
-        ("checkpoints/*/progress.json", "{", "progress.json: must be as it was written"),
-        ("checkpoints/*/manifest.json", "{}", "manifest.json: must have 'files'"),
-    ],
-)
+@pytest.mark.parametrize("file, content, message", [
+    ("config.json", '{"mod', "config.json: must be JSON"),
+    ("config.json", "{}", "config.json: must have 'id'"),
+    ("config.json", '{"id": "a", "files": {}, "model": [], "training": {}, "corpus": {}}',
+     "json: `model` must be a JSON object"),
+    ("config.json", '{"id": "a", "model": {}, "training": {}, "corpus": {}}', "have 'files'"),
+    ("vocabulary.txt", "<unk>\t1\n<eos>\t1\n", "must be the vocabulary that the run was"),
+    ("checkpoints/pointers.json", "[]", "pointers.json: must be a JSON object"),
+    ("checkpoints/pointers.json", '{"last": "/etc"}', "pointers.json: must be as the run"),
+    ("checkpoints/*/variables.data*", "x", "must be an undamaged checkpoint of this run"),
+    ("checkpoints/*/progress.json", "{", "progress.json: must be as it was written"),
+    ("checkpoints/*/manifest.json", "{}", "manifest.json: must have 'files'"),
+])
 def test_damaged_files_of_a_run_are_named(file, content, message, finished_run, corpus, tmp_path):
     copy = shutil.copytree(finished_run.directory, tmp_path / "run")
     for path in copy.glob(file):

@@ -84,9 +84,7 @@ def hidden_of(model):
 
 def test_another_process_finds_what_the_head_finds(tmp_path):
     everything = [[*IDS[:5]], [""] * 5, [""] * 5]
-    requests = [
-        {**REQUEST, "exclude": (seen, "string")} for seen in (SEEN, everything, [[]] * 3)
-    ]
+    requests = [{**REQUEST, "exclude": (seen, "string")} for seen in (SEEN, everything, [[]] * 3)]
     models = {case: two_towers(CASES[case](V), case == "sampled") for case in EXPORTED}
     for case, model in models.items():
         tfsoftmax.export_retrieval(model, str(tmp_path / case), K, IDS)
@@ -231,9 +229,7 @@ def served_with_index(folder):
     rows[:, -1] = -1  # an empty place
     rows[:, -2] = rows[:, 0]  # one that stands there twice
     no = tf.constant([[""]] * 3)
-    found = model.signatures["rescore"](
-        queries=queries, candidates=tf.constant(rows), exclude=no
-    )
+    found = model.signatures["rescore"](queries=queries, candidates=tf.constant(rows), exclude=no)
     without = model.signatures["rescore"](
         queries=queries, candidates=tf.constant(rows), exclude=found["ids"][:, :1]
     )

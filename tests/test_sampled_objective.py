@@ -111,9 +111,7 @@ def test_a_loss_may_use_the_highest_score_alone():
     """Whose gradient touches one word at each position."""
     head = made(lambda label, words, copies: tf.reduce_max(words, axis=1) - label)
     hidden, labels = positions(V, N)
-    _, (gradient,) = with_gradients(
-        head.training_loss, [head.kernel], hidden, labels
-    )
+    _, (gradient,) = with_gradients(head.training_loss, [head.kernel], hidden, labels)
     rows = tf.convert_to_tensor(gradient).numpy()
     assert 0 < np.count_nonzero(rows.any(axis=1)) <= 2 * N
 

@@ -296,37 +296,34 @@ def test_each_step_draws_anew_and_the_seed_decides():
     assert not np.allclose(fourth, first)
 
 
-@pytest.mark.parametrize(
-    "cls, options, message",
-    [
-        (SampledSoftmax, {"num_samples": 0}, "`num_samples` must be a positive integer.*0"),
-        (SampledSoftmax, {"keep": 9}, r"`keep` must lie in \[1, num_samples=8\].*9"),
-        (SampledSoftmax, {"keep": 2}, "`keep` must be None for a sampler with replacement"),
-        (SampledSoftmax, {"sampler": "zipf"}, "`sampler` must be one of .*'zipf'"),
-        (SampledSoftmax, {"sampler": "unigram"}, "`counts` must be given"),
-        (
-            SampledSoftmax,
-            {"num_samples": 14, "sampler": "uniform", "sampler_options": {"unique": True}},
-            "`num_samples` must be a positive integer of at most 13.*14",
-        ),
-        (
-            NCE,
-            {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
-            "`shared_samples` must be True",
-        ),
-        (
-            NegativeSampling, {"sampler": "uniform", "sampler_options": {"unique": True}},
-            "`restore_proposal` must be False for a sampler without replacement",
-        ),
-        (NCE, {"sampler": "uniform", "ngram": 3}, "`ngram` must be unset for sampler='uniform'"),
-        (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
-        (NCE, {"train_z": "each"}, "`train_z` must be True, False or 'context'.*'each'"),
-        (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
-        (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, given without `Z`"),
-        (SelfNormalisedSoftmax, {"fraction": 0}, r"`fraction` must lie in \(0, 1\].*0"),
-        (SelfNormalisedSoftmax, {"alpha": -1}, "`alpha` must be positive.*-1"),
-    ],
-)
+@pytest.mark.parametrize("cls, options, message", [
+    (SampledSoftmax, {"num_samples": 0}, "`num_samples` must be a positive integer.*0"),
+    (SampledSoftmax, {"keep": 9}, r"`keep` must lie in \[1, num_samples=8\].*9"),
+    (SampledSoftmax, {"keep": 2}, "`keep` must be None for a sampler with replacement"),
+    (SampledSoftmax, {"sampler": "zipf"}, "`sampler` must be one of .*'zipf'"),
+    (SampledSoftmax, {"sampler": "unigram"}, "`counts` must be given"),
+    (
+        SampledSoftmax,
+        {"num_samples": 14, "sampler": "uniform", "sampler_options": {"unique": True}},
+        "`num_samples` must be a positive integer of at most 13.*14",
+    ),
+    (
+        NCE,
+        {"sampler": "uniform", "sampler_options": {"unique": True}, "shared_samples": False},
+        "`shared_samples` must be True",
+    ),
+    (
+        NegativeSampling, {"sampler": "uniform", "sampler_options": {"unique": True}},
+        "`restore_proposal` must be False for a sampler without replacement",
+    ),
+    (NCE, {"sampler": "uniform", "ngram": 3}, "`ngram` must be unset for sampler='uniform'"),
+    (NCE, {"Z": 0}, "`Z` must be a positive number or 'auto'.*0"),
+    (NCE, {"train_z": "each"}, "`train_z` must be True, False or 'context'.*'each'"),
+    (NCE, {"Z": "V"}, "`Z` must be a positive number or 'auto'.*'V'"),
+    (NCE, {"Z": 3, "log_z": 1.0}, "`log_z` must be a finite number, given without `Z`"),
+    (SelfNormalisedSoftmax, {"fraction": 0}, r"`fraction` must lie in \(0, 1\].*0"),
+    (SelfNormalisedSoftmax, {"alpha": -1}, "`alpha` must be positive.*-1"),
+])
 def test_wrong_arguments_are_named(cls, options, message):
     sampling = {} if cls is SelfNormalisedSoftmax else {"num_samples": S}
     with pytest.raises(ValueError, match=message):

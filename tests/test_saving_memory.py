@@ -43,9 +43,7 @@ def memory_of_saving(model, path):
 
 
 @pytest.mark.parametrize("head", [*HEADS, "embedding"])
-def test_saving_takes_no_more_than_the_weights_again(
-    head, tmp_path, monkeypatch, mended_keras
-):
+def test_saving_takes_no_more_than_the_weights_again(head, tmp_path, monkeypatch, mended_keras):
     """Of a large model, as this one is taken to be."""
     monkeypatch.setattr(mends, "LARGE_BYTES", 0)
     model = model_of(TreeSoftmax(9), V) if head == "embedding" else model_of(HEADS[head]())

@@ -105,9 +105,7 @@ def test_min_delta_needs_patience():
 
 
 def test_an_interrupted_run_ends_with_the_same_patience(corpus, tmp_path, monkeypatch):
-    options = {
-        "epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1, "min_delta": 1e-6,
-    }
+    options = {"epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1, "min_delta": 1e-6}
     whole = trained(corpus, tmp_path / "whole", **options)
     stop_at(events(whole, "finished")[-1]["step"] - 2, monkeypatch)
     trained(corpus, tmp_path / "stopped", **options)

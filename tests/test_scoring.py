@@ -126,9 +126,7 @@ def test_several_streams_are_texts_of_similar_length_side_by_side(streams):
         texts[math.ceil(end * streams / total) - 1].append(words)
     wanted = [reference(" <eos> ".join(map(" ".join, text)).split(), one) for text in texts if text]
     assert streams == 20 or len(wanted) == streams
-    np.testing.assert_allclose(
-        np.concatenate(found), np.concatenate(wanted), rtol=1e-4, atol=1e-5
-    )
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(wanted), rtol=1e-4, atol=1e-5)
     assert [len(of) for of in found] == [len(words) + 1 for words in SENTENCES]
 
 
@@ -211,17 +209,14 @@ def test_constant_normalisation_takes_the_heads_own_scores(head, options):
     assert totals.result()["self_normalised_nats"] == pytest.approx(-log_probs.mean())
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"normalisation": "constant"}, "must be 'exact' for a head .*with FullSoftmax"),
-        ({"normalisation": "none"}, "`normalisation` must be one of exact, constant"),
-        ({"oov": "drop"}, "`oov` must be one of unk, skip, spread. Received: oov='drop'"),
-        ({"oov": "spread"}, "`unseen_words` must be given .*unseen_words=None"),
-        ({"unseen_words": 5}, "`unseen_words` must be given with oov='spread'.*oov='unk'"),
-        ({"oov": "spread", "unseen_words": 0}, "`unseen_words` must be at least 1.*=0"),
-    ],
-)
+@pytest.mark.parametrize("options, message", [
+    ({"normalisation": "constant"}, "must be 'exact' for a head .*with FullSoftmax"),
+    ({"normalisation": "none"}, "`normalisation` must be one of exact, constant"),
+    ({"oov": "drop"}, "`oov` must be one of unk, skip, spread. Received: oov='drop'"),
+    ({"oov": "spread"}, "`unseen_words` must be given .*unseen_words=None"),
+    ({"unseen_words": 5}, "`unseen_words` must be given with oov='spread'.*oov='unk'"),
+    ({"oov": "spread", "unseen_words": 0}, "`unseen_words` must be at least 1.*=0"),
+])
 def test_arguments_that_do_not_fit_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         Scorer(make_model(2), VOCABULARY, **options)

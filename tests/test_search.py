@@ -98,9 +98,7 @@ def test_an_index_finds_the_likeliest_words_and_scores_them_exactly(head, kind):
     assert np.all(np.diff(found.scores) <= 0)
     distance = np.abs(found.log_z - head.log_normaliser(HIDDEN))
     assert np.mean(distance < 3 * found.error) > 0.95 and np.all(found.error < 0.1)
-    np.testing.assert_array_equal(
-        found.estimated_log_probs, head.top_k(HIDDEN, 10, index=index)[1]
-    )
+    np.testing.assert_array_equal(found.estimated_log_probs, head.top_k(HIDDEN, 10, index=index)[1])
 
 
 def test_a_graph_does_not_follow_the_biases_alone():

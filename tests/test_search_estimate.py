@@ -41,9 +41,7 @@ COUNTS = 1e6 / np.arange(1, V + 1)
 def estimates(size, seed, counts=None, ids=IDS):
     sizes = np.ones(V) if counts is None else counts**0.5
     sample = sample_of(inclusion_probabilities(sizes, size), seed)
-    return estimated_log_z(
-        HIDDEN, KERNEL, BIAS, ids, scores_of(HIDDEN, KERNEL, BIAS, ids), sample
-    )
+    return estimated_log_z(HIDDEN, KERNEL, BIAS, ids, scores_of(HIDDEN, KERNEL, BIAS, ids), sample)
 
 
 @pytest.mark.parametrize("soft_cap", [None, 2.0])

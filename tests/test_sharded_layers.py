@@ -121,9 +121,7 @@ def restored(case, folder):
 
 def close(ours, expected, case):
     for one, other in zip(ours, expected, strict=True):
-        np.testing.assert_allclose(
-            one, other, rtol=1e-6, atol=1e-6, err_msg=f"{case} {other.path}"
-        )
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6, err_msg=f"{case} {other.path}")
 
 
 @pytest.mark.parametrize("workers, devices, cases", [

@@ -45,9 +45,7 @@ def alone(corpus, tmp_path_factory):
 def shared(corpus, tmp_path_factory):
     """A run of two workers, then one process, then two; the second of all gets SIGTERM first."""
     run, data = Run(str(tmp_path_factory.mktemp("shared") / "run")), corpus.directory
-    results = replicas_helper.run(
-        data=data, run=run.directory, stop=[1, 11, signal.SIGTERM], **TWO
-    )
+    results = replicas_helper.run(data=data, run=run.directory, stop=[1, 11, signal.SIGTERM], **TWO)
     assert [finished for finished, _ in results] == [None, None]
     stopped = run.checkpoints.progress()["step"]
     assert 11 <= stopped < 55, "the workers must have stopped soon after the signal"

@@ -77,9 +77,7 @@ def carried(hidden, words, dtype="float32"):
 def test_with_bigrams_each_history_has_shares_of_its_own(oos_node):
     """Equations 2.8 and 2.9, and 2.10 with the node."""
     model = bigrams()
-    head = prepared(
-        Shortlist(V, S, counts=COUNTS, oos_node=oos_node, ngram=model), units=UNITS + 4
-    )
+    head = prepared(Shortlist(V, S, counts=COUNTS, oos_node=oos_node, ngram=model), units=UNITS + 4)
     hidden, labels = positions(V, 2 * V)
     before = np.arange(2 * V) % V
     assert head.kernel.shape == (S + oos_node, UNITS)

@@ -82,9 +82,7 @@ def test_scores_likeliest_words_and_perplexity_are_those_of_the_equations(run, c
     text = [*sentence, *found.words, "<eos>"][: len(sentence) + 2]
     after = log_probs_after(run, ngram, ["<eos>", *text])[len(sentence):]
     chosen = vocabulary.encode(text)[len(sentence):]
-    assert found.log_prob == pytest.approx(
-        sum(after[t, w] for t, w in enumerate(chosen)), rel=1e-4
-    )
+    assert found.log_prob == pytest.approx(sum(after[t, w] for t, w in enumerate(chosen)), rel=1e-4)
 
 
 def test_evaluation_is_the_mean_over_the_split(run, corpus):

@@ -45,9 +45,7 @@ def test_what_a_configuration_has_is_in_the_signature(name):
 
 @pytest.mark.parametrize("name", HEADS)
 def test_the_defaults_that_are_shown_are_those_that_act(name):
-    defaults = {
-        p.name: p.default for p in shown(HEADS[name]).values() if p.default is not p.empty
-    }
+    defaults = {p.name: p.default for p in shown(HEADS[name]).values() if p.default is not p.empty}
     assert {"use_bias", "kernel_initializer", "bias_constraint"} <= set(defaults)
     given, left = made(name, **defaults).get_config(), made(name).get_config()
     assert configured(given) == configured(left)

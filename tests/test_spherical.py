@@ -69,9 +69,7 @@ def test_the_exact_update_is_gradient_descent(kind, use_bias, count):
         head.factors.moments, wanted.T @ wanted, rtol=1e-4, atol=1e-4 * size**2
     )
     assert use_bias or np.allclose(rows_of(head)[:, -1], shift, atol=1e-5)
-    expected = family_log_probs(
-        hidden, wanted[:, :-1], wanted[:, -1], lambda x: x**2 + epsilon
-    )
+    expected = family_log_probs(hidden, wanted[:, :-1], wanted[:, -1], lambda x: x**2 + epsilon)
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-3, atol=1e-4)
 
 

@@ -98,9 +98,7 @@ def test_words_for_each_label_are_drawn_from_the_chunk():
     np.testing.assert_allclose(counts, 400 * T / S, atol=4.5 * np.sqrt(400 * T / S))
 
 
-@pytest.mark.parametrize(
-    "jit_compile", [False, True]
-)
+@pytest.mark.parametrize("jit_compile", [False, True])
 def test_the_loss_is_the_softmax_over_the_chunks_words(jit_compile):
     labels, head = stream(), ready()
     loss = tf.function(head.training_loss, jit_compile=jit_compile)
@@ -142,9 +140,7 @@ def data(words):
 
 def compiled(words):
     model = language_model(ready(labels=words[..., 1:]), time_steps=T, streams=B)
-    model.compile(
-        Adagrad(0.2), SoftmaxLoss(), weighted_metrics=[Perplexity()], jit_compile=False
-    )
+    model.compile(Adagrad(0.2), SoftmaxLoss(), weighted_metrics=[Perplexity()], jit_compile=False)
     return model
 
 

@@ -82,16 +82,13 @@ def test_standard_input_is_named(monkeypatch):
         list(textio.lines("-"))
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "Received: the key 'c' twice"),
-        ("[" * 100_000, "Received: too many levels of brackets"),
-        ('{"a": NaN}', "Received: NaN, which is no JSON"), ("[-Infinity]", "-Infinity"),
-        ("{", "Received: Expecting property name"), ("9" * 5000, "must be JSON"),
-        (b"\xff", ", line 1: must be UTF-8"),
-    ],
-)
+@pytest.mark.parametrize("text, message", [
+    ('{"a": 1, "b": {"c": 1, "c": 2}}', "Received: the key 'c' twice"),
+    ("[" * 100_000, "Received: too many levels of brackets"),
+    ('{"a": NaN}', "Received: NaN, which is no JSON"), ("[-Infinity]", "-Infinity"),
+    ("{", "Received: Expecting property name"), ("9" * 5000, "must be JSON"),
+    (b"\xff", ", line 1: must be UTF-8"),
+])
 def test_what_is_no_json_is_named(tmp_path, text, message):
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(ValueError, match=f"a.json.*{message}"):

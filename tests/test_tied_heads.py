@@ -142,9 +142,7 @@ def test_a_step_computes_no_rows_but_the_samples(what, policy):
     rows, _ = head._rows_and_biases(labels)
     half = policy != "float32"  # Keras before 3.15 rounds the rows, but not the whole kernel
     np.testing.assert_allclose(rows, kernel[labels], rtol=1e-6, atol=0.02 if half else 0.0)
-    assert not any(
-        isinstance(slope, tf.Tensor) and slope.shape[0] == words for slope in step()[1]
-    )
+    assert not any(isinstance(slope, tf.Tensor) and slope.shape[0] == words for slope in step()[1])
 
 
 @pytest.mark.parametrize("mode", slow_unless([None, "int8"], [None, "int8", "int4"]))
@@ -160,9 +158,7 @@ def test_reversible_embedding_scores_with_its_own_table(mode, tie_weights):
             embedding.embeddings
         )
     hidden = hidden_states()
-    np.testing.assert_allclose(
-        head(hidden), hidden @ table.numpy(), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(head(hidden), hidden @ table.numpy(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
@@ -195,9 +191,7 @@ def test_the_cap_of_a_reversible_embedding_is_wanted_of_the_head():
     embedding = keras.layers.ReversibleEmbedding(V, D, logit_soft_cap=3.0)
     _, head = tied(embedding, use_bias=False, soft_cap=3.0)
     hidden = 5 * hidden_states()
-    np.testing.assert_allclose(
-        head(hidden), embedding(hidden, reverse=True), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(head(hidden), embedding(hidden, reverse=True), rtol=1e-5, atol=1e-5)
     for options in ({}, {"soft_cap": 2.0}, {"make": SampledSoftmax}):
         with pytest.raises(ValueError, match="`soft_cap`.* of `tied_to`, 3.0. Received: "):
             tied(embedding, **options)

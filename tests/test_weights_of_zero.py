@@ -181,7 +181,5 @@ def test_fit_trains_where_positions_of_weight_zero_are_not_finite():
     hidden, labels = positions(V, 6)
     hidden[5] = np.nan
     weights = np.array([[1, 1, 1], [1, 1, 0]], np.float32)
-    model.fit(
-        hidden.reshape(2, 3, UNITS), labels.reshape(2, 3), sample_weight=weights, verbose=0
-    )
+    model.fit(hidden.reshape(2, 3, UNITS), labels.reshape(2, 3), sample_weight=weights, verbose=0)
     assert all(np.isfinite(w).all() for w in model.get_weights())

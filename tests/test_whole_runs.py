@@ -103,9 +103,7 @@ def test_a_run_keeps_its_own_copy_of_learnt_clusters(corpus, tmp_path):
     learnt = head_for(vocabulary, SelfOrganisedSoftmax, seed=3)
     learnt.build((None, 5))
     learnt.save_clusters(path, vocabulary.words)
-    config = dataclasses.replace(
-        MODEL, head="self_organised", head_options={"clusters": str(path)}
-    )
+    config = dataclasses.replace(MODEL, head="self_organised", head_options={"clusters": str(path)})
     files = keep_copies(str(tmp_path / "files"), config, SHORT, None)
     path.unlink()
     config = with_copies(config, str(tmp_path / "files"), files)

@@ -103,34 +103,28 @@ def test_sphinx_docstring_yields_its_prose():
     ]
 
 
-@pytest.mark.parametrize(
-    "docstring, sentence",
-    [
-        ("A 4-D array of non-empty sub-arrays.", "a 4 d array of non empty sub arrays"),
-        ("Returns the value(s) of the call() itself", "returns the values of the call itself"),
-        ("See the [guide of TensorFlow](https://x.org/g) here", "see the guide of tensorflow here"),
-        ("It doesn’t matter to the **user** at all!", "it doesn't matter to the user at all"),
-        ("The `self._x` of a `tf.Module` is set here", "the self._x of a tf.module is set here"),
-        ("That is 1.5 times the 32-bit value", "that is 1.5 times the 32 bit value"),
-    ],
-)
+@pytest.mark.parametrize("docstring, sentence", [
+    ("A 4-D array of non-empty sub-arrays.", "a 4 d array of non empty sub arrays"),
+    ("Returns the value(s) of the call() itself", "returns the values of the call itself"),
+    ("See the [guide of TensorFlow](https://x.org/g) here", "see the guide of tensorflow here"),
+    ("It doesn’t matter to the **user** at all!", "it doesn't matter to the user at all"),
+    ("The `self._x` of a `tf.Module` is set here", "the self._x of a tf.module is set here"),
+    ("That is 1.5 times the 32-bit value", "that is 1.5 times the 32 bit value"),
+])
 def test_markup_and_punctuation_go_and_words_stay(docstring, sentence):
     assert found(docstring) == [sentence]
 
 
-@pytest.mark.parametrize(
-    "docstring",
-    [
-        "fn(x, y) -> the z of a",
-        "x[i] = the sum of y[j] for all j",
-        "float32 int8 uint8 the bfloat16",
-        "D4RL datasets.",
-        "usage: prog [-h] [--sum] the integers",
-        "Die Größe des Feldes über alles",
-        "+---+ a table of | the cells | in it |",
-        "",
-    ],
-)
+@pytest.mark.parametrize("docstring", [
+    "fn(x, y) -> the z of a",
+    "x[i] = the sum of y[j] for all j",
+    "float32 int8 uint8 the bfloat16",
+    "D4RL datasets.",
+    "usage: prog [-h] [--sum] the integers",
+    "Die Größe des Feldes über alles",
+    "+---+ a table of | the cells | in it |",
+    "",
+])
 def test_what_is_no_english_sentence_is_dropped(docstring):
     assert found(docstring) == []
 

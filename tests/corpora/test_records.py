@@ -129,15 +129,12 @@ def test_batches_have_static_shapes_and_types(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ({"split": "test"}, "`split` must be one of train.*Received: split='test'"),
-        ({"split": "train", "start": -1}, "`start` must lie in .*Received: start=-1"),
-        ({"split": "train", "start": 99}, "`start` must lie in .*Received: start=99"),
-        ({"split": "train", "start": 1, "count": 99}, "`count` must lie in .*count=99"),
-    ],
-)
+@pytest.mark.parametrize("arguments, message", [
+    ({"split": "test"}, "`split` must be one of train.*Received: split='test'"),
+    ({"split": "train", "start": -1}, "`start` must lie in .*Received: start=-1"),
+    ({"split": "train", "start": 99}, "`start` must lie in .*Received: start=99"),
+    ({"split": "train", "start": 1, "count": 99}, "`count` must lie in .*count=99"),
+])
 def test_bad_ranges_are_refused(tmp_path, arguments, message):
     make_corpus(tmp_path)
     with pytest.raises(ValueError, match=message):
@@ -183,14 +180,11 @@ def test_vocabulary_of_another_corpus_is_refused(tmp_path):
         Corpus.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"version": 99}, "must be of version 1.*Received: version 99"),
-        ({"format": "other"}, "must be the manifest of a tfsoftmax corpus"),
-        ({"splits": {"train": {}}}, "`splits.train` must have 'records'; prepare the corpus again"),
-    ],
-)
+@pytest.mark.parametrize("change, message", [
+    ({"version": 99}, "must be of version 1.*Received: version 99"),
+    ({"format": "other"}, "must be the manifest of a tfsoftmax corpus"),
+    ({"splits": {"train": {}}}, "`splits.train` must have 'records'; prepare the corpus again"),
+])
 def test_damaged_manifest_is_refused(tmp_path, change, message):
     make_corpus(tmp_path)
     path = tmp_path / manifests.MANIFEST

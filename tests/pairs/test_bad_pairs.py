@@ -53,34 +53,28 @@ def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"a\tb\xff\n", "train.bad, line 1: must be UTF-8"),
-        (b"a\tb <eos> c\n", "train.bad, line 1: must not contain <eos> inside"),
-        (b"a\tb\nb <s> c\td\n", "train.bad, line 2: must not contain <s> inside"),
-        (b"a\t\n\n", "`train` must hold at least one pair .*Received: 2 pairs with an empty side"),
-        (b"", "`train` must hold at least one pair"),
-        (b"a\t" + b"b " * 31 + b"\n", "`train` must hold.*1 with a longer target"),
-    ],
-)
+@pytest.mark.parametrize("content, message", [
+    (b"a\tb\xff\n", "train.bad, line 1: must be UTF-8"),
+    (b"a\tb <eos> c\n", "train.bad, line 1: must not contain <eos> inside"),
+    (b"a\tb\nb <s> c\td\n", "train.bad, line 2: must not contain <s> inside"),
+    (b"a\t\n\n", "`train` must hold at least one pair .*Received: 2 pairs with an empty side"),
+    (b"", "`train` must hold at least one pair"),
+    (b"a\t" + b"b " * 31 + b"\n", "`train` must hold.*1 with a longer target"),
+])
 def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message):
     with pytest.raises(ValueError, match=message):
         prepared(tmp_path, train=damage(tmp_path, "train.bad", content))
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
-        ({"train": ()}, "`train` must name files"),
-        ({"valid": (), "valid_targets": "x"}, "`valid_targets` must be given with `valid` only"),
-        ({"corpus": "ptb"}, "`corpus` must be one of docstring_pairs, text, gigaword"),
-        ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
-        ({"max_target": 0}, "`max_target` must be at least 1"),
-        ({"vocabulary_from": "sources"}, "`vocabulary_from` must be one of targets, both"),
-    ],
-)
+@pytest.mark.parametrize("changes, message", [
+    ({"train_targets": ["train.tsv.gz"], "train": ["train.tsv.gz"] * 2}, "existing files"),
+    ({"train": ()}, "`train` must name files"),
+    ({"valid": (), "valid_targets": "x"}, "`valid_targets` must be given with `valid` only"),
+    ({"corpus": "ptb"}, "`corpus` must be one of docstring_pairs, text, gigaword"),
+    ({"batch_size": 5000}, "`batch_size` must be at most 1000"),
+    ({"max_target": 0}, "`max_target` must be at least 1"),
+    ({"vocabulary_from": "sources"}, "`vocabulary_from` must be one of targets, both"),
+])
 def test_settings_that_do_not_fit_are_refused(tmp_path, pairs, changes, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         prepared(tmp_path, **changes)
@@ -112,9 +106,7 @@ def test_a_reader_of_sentences_refuses_pairs(tmp_path, pairs):
 
 
 @pytest.mark.parametrize("side, lost", [("targets", False), ("targets", True), ("sources", True)])
-def test_texts_that_change_between_the_passes_are_noticed(
-    tmp_path, pairs, monkeypatch, side, lost
-):
+def test_texts_that_change_between_the_passes_are_noticed(tmp_path, pairs, monkeypatch, side, lost):
     original = pair_batches.EncodedTexts.add
 
     def changed(self, ids, lengths):

@@ -50,24 +50,19 @@ def test_gigaword_is_read_from_its_folder_with_the_references_of_duc(tmp_path):
     assert prepare(settings, progress=False).vocabulary.sha256 == corpus.vocabulary.sha256
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "Giga/input.txt and"),
-        (lambda folder: (folder / "train/train.title.txt.gz").unlink(), "one train.article.txt"),
-        (lambda folder: (folder / "train.article.txt").touch(), "one train.article.txt"),
-        (lambda folder: (folder / "DUC2004/task1_ref1.txt.gz").touch(), "one DUC2004/input.txt"),
-        (lambda folder: (folder / "train/valid.title.filter.txt.xz").touch(), "one valid.article"),
-        (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "valid.article"),
-        (lambda folder: folder.rename(folder.parent / "other"), "folder with the files"),
-    ],
-)
+@pytest.mark.parametrize("change, message", [
+    (lambda folder: (folder / "Giga/task1_ref0.txt").unlink(), "Giga/input.txt and"),
+    (lambda folder: (folder / "train/train.title.txt.gz").unlink(), "one train.article.txt"),
+    (lambda folder: (folder / "train.article.txt").touch(), "one train.article.txt"),
+    (lambda folder: (folder / "DUC2004/task1_ref1.txt.gz").touch(), "one DUC2004/input.txt"),
+    (lambda folder: (folder / "train/valid.title.filter.txt.xz").touch(), "one valid.article"),
+    (lambda folder: (folder / "train/valid.article.filter.txt").unlink(), "valid.article"),
+    (lambda folder: folder.rename(folder.parent / "other"), "folder with the files"),
+])
 def test_folders_that_lack_files_of_gigaword_are_refused(tmp_path, change, message):
     folder = tmp_path / "sumdata"
     write_gigaword(folder)
     change(folder)
-    settings = PairsConfig(
-        corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder)
-    )
+    settings = PairsConfig(corpus="gigaword", out=str(tmp_path / "out"), manual_dir=str(folder))
     with pytest.raises((ValueError, FileNotFoundError), match=f"^`manual_dir` must .*{message}"):
         prepare(settings, progress=False)

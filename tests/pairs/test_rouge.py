@@ -145,17 +145,14 @@ def test_intervals_are_those_of_a_loop(monkeypatch):
     assert len(resampled_ratios(values, weights, 9, seed=3)) == 9
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        ((["a"], []), "`references` must have a list for each summary.*Received: 0 lists for 1"),
-        (([], []), "`references` must have a list for each summary"),
-        ((["a"], ["a b"]), r"`references` must have a list of one or more .*references\[0\]='a b'"),
-        ((["a"], [[]]), "`references` must have a list of one or more"),
-        ((["a"], [["a"]], "fmeasure"), "`measure` must be one of recall, precision, f1"),
-        ((["a"], [["a"]], "f1", 0), "`max_bytes` must be at least 1. Received: max_bytes=0"),
-    ],
-)
+@pytest.mark.parametrize("arguments, message", [
+    ((["a"], []), "`references` must have a list for each summary.*Received: 0 lists for 1"),
+    (([], []), "`references` must have a list for each summary"),
+    ((["a"], ["a b"]), r"`references` must have a list of one or more .*references\[0\]='a b'"),
+    ((["a"], [[]]), "`references` must have a list of one or more"),
+    ((["a"], [["a"]], "fmeasure"), "`measure` must be one of recall, precision, f1"),
+    ((["a"], [["a"]], "f1", 0), "`max_bytes` must be at least 1. Received: max_bytes=0"),
+])
 def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         rouge(*arguments)

@@ -16,9 +16,7 @@ COUNTS = np.random.default_rng(2).permutation(100)[:V]
 
 
 def tied(factor, tie_projections, cutoffs=CUTOFFS):
-    embedding = AdaptiveEmbedding(
-        V, UNITS, cutoffs, projection_factor=factor, counts=COUNTS
-    )
+    embedding = AdaptiveEmbedding(V, UNITS, cutoffs, projection_factor=factor, counts=COUNTS)
     head = AdaptiveSoftmax(V, tied_to=embedding, tie_projections=tie_projections)
     embedding.build()
     head.build((None, UNITS))

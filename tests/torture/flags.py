@@ -67,9 +67,7 @@ BESIDE = {
     ("cluster", "run"): {"method": "kmeans", "passes": None},
     ("cluster", "method"): {"run": "run", "passes": None, "classes": None, "out": "new.json"},
     ("cluster", "balanced"): {"method": "splits", "run": "run", "passes": None, "classes": None},
-    ("cluster", "shortlist"): {
-        "method": "soul", "run": "run", "passes": None, "out": "new.json",
-    },
+    ("cluster", "shortlist"): {"method": "soul", "run": "run", "passes": None, "out": "new.json"},
     **{(train, name): beside for train in ("train", "train_pairs") for name, beside in {
         "momentum": {"optimizer": "sgd"},
         "weight_decay": {"optimizer": "adamw"},

@@ -8,20 +8,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfsoftmax.heads import (
+from tfsoftmax import (
     NCE,
     AdaptiveSoftmax,
     BlackOut,
     CharCnnSoftmax,
+    ClassNCE,
     ClassSoftmax,
+    ClassUnigram,
     DifferentiatedSoftmax,
     FullSoftmax,
     NarySoftmax,
     NegativeSampling,
+    SampledObjective,
     SampledSoftmax,
+    SelfNormalisedSoftmax,
     SelfOrganisedSoftmax,
     ShardedSoftmax,
     Shortlist,
+    SphericalSoftmax,
+    TaylorSoftmax,
     TreeSoftmax,
     TwoLevelSoftmax,
 )
@@ -29,14 +35,6 @@ from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.retrieval.item_tower import ItemTower
-from tfsoftmax.survey import (
-    ClassNCE,
-    ClassUnigram,
-    SampledObjective,
-    SelfNormalisedSoftmax,
-    SphericalSoftmax,
-    TaylorSoftmax,
-)
 
 UNITS = 7
 SMALL_CHARACTERS = {"character_units": 2, "highway_activation": "tanh"}

@@ -3,10 +3,8 @@
 import keras
 
 from runs_helper import saved_run
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
+from tfsoftmax import ModelConfig, Vocabulary, language_model
 from tfsoftmax.runs.shown_run import load_runs
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["the", "<unk>", "cat", "<script>", "sat", "<eos>", "mat", "on", "dog", "a"]
 VOCABULARY = Vocabulary(WORDS, range(20, 10, -1))

@@ -4,12 +4,9 @@ import keras
 import numpy as np
 
 from runs_helper import saved_run
-from tfsoftmax.heads import FullSoftmax
+from tfsoftmax import FullSoftmax, ModelConfig, Vocabulary, language_model
 from tfsoftmax.layers.recurrent import recurrent_layer
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.generation import Generator
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])

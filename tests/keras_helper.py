@@ -3,8 +3,7 @@
 import numpy as np
 
 from cases import CASES, language_model
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax import Perplexity, SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
 
 V, B, T = 13, 4, 5

@@ -5,10 +5,8 @@ import dataclasses
 import numpy as np
 
 from cases import randomise
+from tfsoftmax import ModelConfig, Vocabulary, language_model
 from tfsoftmax.lm import model as building
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on", "dog")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3, 2])

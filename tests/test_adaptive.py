@@ -10,14 +10,12 @@ import tensorflow as tf
 from cases import UNITS, chosen, positions, prepared, slow_unless, with_gradients
 from references import adaptive_log_probs
 from refusals import refuses
+from tfsoftmax import AdaptiveSoftmax, TwoLevelSoftmax, Vocabulary
 from tfsoftmax.distributions import cluster_rounds as adaptive_clusters
 from tfsoftmax.distributions import clusters as ops
-from tfsoftmax.heads.adaptive import AdaptiveSoftmax
-from tfsoftmax.heads.two_level import TwoLevelSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions.bands import band_units, frequency_bands
 from tfsoftmax.support import budgets
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 13
 COUNTS = np.random.default_rng(2).permutation(100)[:V]

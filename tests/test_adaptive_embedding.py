@@ -7,9 +7,7 @@ import tensorflow as tf
 
 from cases import UNITS, randomise
 from refusals import refuses
-from tfsoftmax.heads.adaptive import AdaptiveSoftmax
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import AdaptiveEmbedding, AdaptiveSoftmax, SoftmaxLoss
 
 V = 13
 COUNTS = np.random.default_rng(2).permutation(100)[:V]

@@ -6,9 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, randomise
-from tfsoftmax.heads import AdaptiveSoftmax, TwoLevelSoftmax
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax import AdaptiveSoftmax, Perplexity, SoftmaxLoss, TwoLevelSoftmax
 
 V, N, SMOOTHING = 29, 10, 0.25
 DRAWS = 4000

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import tfsoftmax
+from tfsoftmax import ModelConfig, language_model
 from tfsoftmax.commands.options import as_field
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.support.arguments import check_hint, expect, refusing
+from tfsoftmax.support.arguments import check_hint, expect
 
 V = 30
 NAN, INF = float("nan"), float("inf")

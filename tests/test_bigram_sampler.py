@@ -13,8 +13,7 @@ from cases import UNITS, counts, positions, ready, rewind
 from references import numeric_gradient
 from runs_helper import CONFIG, MODEL
 from sampler_helper import After, q_after
-from tfsoftmax import samplers
-from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
+from tfsoftmax import NCE, BlackOut, NegativeSampling, SampledSoftmax, samplers
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams

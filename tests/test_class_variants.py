@@ -9,9 +9,8 @@ import references
 from cases import UNITS, counts, positions, rewind, with_gradients
 from cases import prepared as built
 from refusals import refuses
-from tfsoftmax.heads import ClassSoftmax
+from tfsoftmax import ClassNCE, ClassSoftmax, ClassUnigram
 from tfsoftmax.samplers.rows import cumulative, draw
-from tfsoftmax.survey import ClassNCE, ClassUnigram
 
 V, C = 13, 4
 CLASSES = np.array([0, 3, 1, 1, 0, 2, 0, 1, 3, 3, 0, 1, 0])  # class 2 has one word

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES
-from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling
-from tfsoftmax.survey import SelfNormalisedSoftmax
+from tfsoftmax import NCE, FullSoftmax, NegativeSampling, SelfNormalisedSoftmax
 
 COUNTS = np.array([1, 4, 2, 3, 6])  # the sample that is expected of 16 draws
 V, CONTEXTS = len(COUNTS), 3

@@ -20,10 +20,9 @@ from cases import (
     spelled,
     two_cutoffs,
 )
-from tfsoftmax import HEADS, Perplexity, ShardedSoftmax, Vocabulary
+from tfsoftmax import HEADS, Perplexity, ShardedSoftmax, SoftmaxLoss, Vocabulary
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.lm.head_options import head_for, tied_embedding
-from tfsoftmax.losses import SoftmaxLoss
 
 V, COUNT = 300, 4
 POLICIES = ["float32", "mixed_bfloat16", "mixed_float16", "bfloat16", "float16", "float64"]

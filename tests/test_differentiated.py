@@ -9,12 +9,11 @@ from cases import UNITS, assert_all_close, positions, prepared, with_gradients
 from graph_helper import largest_tensor
 from references import full_log_probs
 from refusals import refuses
+from tfsoftmax import FullSoftmax, Vocabulary
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
-from tfsoftmax.heads.full import FullSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.support.budgets import CHUNK_ROWS
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V, CUTOFFS = 13, [3, 8]
 COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])

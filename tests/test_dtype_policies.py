@@ -6,10 +6,7 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.recurrent import GRU, LSTM
-from tfsoftmax.layers.transformer import TransformerBlock
+from tfsoftmax import GRU, LSTM, AdaptiveEmbedding, Embedding, TransformerBlock
 
 V, D, B, T = 13, 4, 2, 3
 POLICIES = {  # policy: (dtype of the results, dtype of the weights, their accuracy)

@@ -12,12 +12,9 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import MODEL, saved_run, tool
-from tfsoftmax.lm.config import ModelConfig
+from tfsoftmax import HEADS, ModelConfig, Vocabulary, language_model
 from tfsoftmax.lm.export import export
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.support.replacing import alone
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]
 VOCABULARY = Vocabulary(WORDS, np.random.default_rng(3).integers(1, 50, len(WORDS)))

@@ -9,8 +9,7 @@ from cases import UNITS, built, positions, prepared, with_gradients
 from graph_helper import largest_tensor
 from references import full_log_probs, full_objective
 from refusals import refuses
-from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax import Embedding, FullSoftmax
 from tfsoftmax.ops.logits import logits_rows
 from tfsoftmax.support import budgets
 

@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from cases import CASES, UNITS, WITH_A_KERNEL, positions, randomise
 from keras_helper import B, V, data
-from tfsoftmax.heads import NCE
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import NCE, SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
 
 POLICIES = {

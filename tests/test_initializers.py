@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 from cases import CASES, UNITS, WITH_A_KERNEL
-from tfsoftmax import AdaptiveEmbedding, Embedding
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.support.vocabulary import Vocabulary
+from tfsoftmax import AdaptiveEmbedding, Embedding, ModelConfig, Vocabulary, language_model
 
 V = 20
 LAYERS = {

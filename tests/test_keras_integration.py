@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from cases import CASES, ONE_OF_EACH, TO_COMPILE, language_model, slow_unless
 from keras_helper import B, T, V, compiled, data
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax import Perplexity, SoftmaxLoss
 
 
 def exact_perplexity(model, words, labels, weights):

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 import references
 from cases import assert_all_close, counts, positions, ready, rewind, with_gradients
-from tfsoftmax import samplers
-from tfsoftmax.heads import SampledSoftmax
+from tfsoftmax import SampledSoftmax, samplers
 
 V, S, N = 13, 8, 6
 

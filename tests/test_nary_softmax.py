@@ -11,11 +11,10 @@ from cases import UNITS, assert_all_close, positions, three_levels, with_gradien
 from cases import prepared as built
 from references import class_log_probs, nary_log_probs
 from refusals import refuses
-from tfsoftmax.heads import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax
+from tfsoftmax import ClassSoftmax, FullSoftmax, NarySoftmax, TreeSoftmax, Vocabulary
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 41
 GOLF_AND_VIOLIN = [["golf", "basketball", ["football", "soccer"]], ["piano", "violin"]]

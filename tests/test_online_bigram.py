@@ -10,8 +10,7 @@ import replicas_helper
 import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind
 from sampler_helper import After, q_after
-from tfsoftmax import samplers
-from tfsoftmax.heads import NCE, SampledSoftmax
+from tfsoftmax import NCE, SampledSoftmax, samplers
 from tfsoftmax.ngrams.previous_word import PreviousWord
 
 V, S, N, M = 13, 5, 6, 3

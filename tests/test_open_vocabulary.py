@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from runs_helper import tool
+from tfsoftmax import ModelConfig, Vocabulary
 from tfsoftmax.commands import score
 from tfsoftmax.heads.char_cnn import with_words
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.model import language_model, reset_states, split_at_head
 from tfsoftmax.lm.open_vocabulary import with_unseen_words
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ["the", "cat", "sat", "<unk>", "mat", "<eos>"]
 SMALL = {"characters": {"filters": [3, 4], "correction_units": 2}}

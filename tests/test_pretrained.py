@@ -8,10 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax import Embedding, FullSoftmax, Vocabulary
 from tfsoftmax.lm.pretrained import apply_embeddings, load_embeddings
-from tfsoftmax.support.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["the", "<eos>", "café", "<unk>", "mat", "3"], [50, 20, 15, 10, 4, 1])
 GLOVE = "mat 0.5 -1 2e-3\nThe 9 9 9\ncafé 1.25 0 -.5\nof 7 7 7\n3 4 5 6\n"

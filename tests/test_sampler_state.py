@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cases import counts, positions, ready
-from tfsoftmax import samplers
-from tfsoftmax.heads import NegativeSampling, SampledSoftmax
+from tfsoftmax import NegativeSampling, SampledSoftmax, samplers
 
 V, S, N = 13, 8, 6
 

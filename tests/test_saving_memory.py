@@ -6,8 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TreeSoftmax
-from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax import AdaptiveSoftmax, Embedding, FullSoftmax, SampledSoftmax, TreeSoftmax
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.support import mends

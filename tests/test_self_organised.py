@@ -15,9 +15,7 @@ from cases import (
     with_gradients,
 )
 from refusals import refuses
-from tfsoftmax.heads import ClassSoftmax, SelfOrganisedSoftmax
-from tfsoftmax.heads.reassign import Reassign
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import ClassSoftmax, Reassign, SelfOrganisedSoftmax, SoftmaxLoss
 from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
 from tfsoftmax.optimizers import Adagrad
 

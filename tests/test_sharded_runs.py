@@ -20,9 +20,7 @@ from test_workers import (
     by_one_process,
     scored_and_evaluated,
 )
-from tfsoftmax import Embedding, ShardedEmbedding
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.model import language_model
+from tfsoftmax import Embedding, ModelConfig, ShardedEmbedding, language_model
 from tfsoftmax.lm.pretrained import apply_embeddings
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.runs import runs

@@ -8,13 +8,12 @@ import tensorflow as tf
 from cases import UNITS, assert_all_close, chosen, positions, prepared, with_gradients
 from references import full_log_probs
 from refusals import refuses
-from tfsoftmax.heads.shortlist import Shortlist
+from tfsoftmax import Shortlist, Vocabulary
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.ngrams.previous_word import PreviousWord, without_word
 from tfsoftmax.partitions.ranks import frequency_ranks
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V, S = 13, 4
 COUNTS = np.array([3, 50, 0, 7, 7, 120, 1, 2, 33, 0, 5, 80, 1])

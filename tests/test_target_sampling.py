@@ -7,10 +7,8 @@ import tensorflow as tf
 
 import references
 from cases import UNITS, language_model, positions, randomise
+from tfsoftmax import Perplexity, SampledSoftmax, SoftmaxLoss
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.heads import SampledSoftmax
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.samplers import TargetSampling, audit_sampler, target_vocabularies
 

@@ -8,11 +8,9 @@ import pytest
 import tensorflow as tf
 
 from cases import assert_all_close, randomise, slow_unless, with_gradients
+from tfsoftmax import AdaptiveEmbedding, SoftmaxLoss, Vocabulary
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.lm.head_options import tied_embedding
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V, D, T = 13, 8, 5
 WORDS = np.arange(2 * T, dtype=np.int32).reshape(2, T)

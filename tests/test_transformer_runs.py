@@ -9,18 +9,14 @@ import tensorflow as tf
 
 from cases import randomise
 from runs_helper import CONFIG, assert_same_run, events
+from tfsoftmax import HEADS, ModelConfig, Seq2SeqConfig, Vocabulary, encoder_decoder
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
-from tfsoftmax.lm.registry import HEADS
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.pairs.config import Seq2SeqConfig
-from tfsoftmax.pairs.model import encoder_decoder
 from tfsoftmax.runs import runs, training
-from tfsoftmax.support.vocabulary import Vocabulary
 
 MODEL = ModelConfig(
     cell="transformer", layers=2, embedding_units=8, hidden_units=8, attention_heads=2, context=5,

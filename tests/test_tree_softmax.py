@@ -10,16 +10,15 @@ import tensorflow as tf
 from cases import UNITS, assert_all_close, chosen, positions, prepared, with_gradients
 from references import tree_log_probs
 from refusals import refuses
+from tfsoftmax import TreeSoftmax, Vocabulary
 from tfsoftmax.distributions import tree as ops
 from tfsoftmax.distributions import tree_search as search
-from tfsoftmax.heads import TreeSoftmax
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops import chunks
 from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V = 41
 

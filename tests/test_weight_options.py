@@ -6,8 +6,7 @@ import pytest
 
 from cases import UNITS, WITH_A_KERNEL, needed, randomise
 from keras_helper import V
-from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import HEADS, SoftmaxLoss
 
 
 def head_with(case, **options):

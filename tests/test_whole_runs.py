@@ -10,10 +10,9 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import CONFIG, MODEL, events, tool
+from tfsoftmax import SelfOrganisedSoftmax, language_model
 from tfsoftmax.commands import tfprof
-from tfsoftmax.heads import SelfOrganisedSoftmax
 from tfsoftmax.lm.head_options import head_for
-from tfsoftmax.lm.model import language_model
 from tfsoftmax.runs import runs, training
 from tfsoftmax.runs.checkpoints import Checkpoints
 from tfsoftmax.runs.copies import keep_copies, with_copies

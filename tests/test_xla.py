@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, UNITS, language_model
-from tfsoftmax.heads import SampledSoftmax
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import SampledSoftmax, SoftmaxLoss
 from tfsoftmax.optimizers import AdamW
 
 V = 13

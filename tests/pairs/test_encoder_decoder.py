@@ -9,12 +9,8 @@ import tensorflow as tf
 
 from cases import randomise
 from test_fused_rnn import H, numpy_gru, numpy_lstm
-from tfsoftmax.lm.model import language_model
-from tfsoftmax.lm.registry import HEADS
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.pairs.config import Seq2SeqConfig
+from tfsoftmax import HEADS, Seq2SeqConfig, SoftmaxLoss, Vocabulary, language_model
 from tfsoftmax.pairs.model import encoder_and_decoder_models, encoder_decoder
-from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("the", "<unk>", "cat", "sat", "<eos>", "mat", "on")
 VOCABULARY = Vocabulary(WORDS, [9, 8, 7, 6, 5, 4, 3])

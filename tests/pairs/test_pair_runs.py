@@ -14,10 +14,9 @@ import tensorflow as tf
 from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
 from runs_helper import assert_same_run, command, events, tool
 from test_resuming import wait_for_step
+from tfsoftmax import ModelConfig, Seq2SeqConfig
 from tfsoftmax.corpora.pipeline import batches
-from tfsoftmax.lm.config import ModelConfig
 from tfsoftmax.pairs import texts as pair_texts
-from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.pairs.rouge import rouge
 from tfsoftmax.pairs.task import PAIRS
 from tfsoftmax.partitions import classes

@@ -15,9 +15,8 @@ from test_encoder_decoder import (
     make_model,
 )
 
-from tfsoftmax.pairs.model import encoder_decoder
+from tfsoftmax import Vocabulary, encoder_decoder
 from tfsoftmax.pairs.summaries import Summariser, Summary
-from tfsoftmax.support.vocabulary import Vocabulary
 
 SOURCES = [["the", "cat"], ["on", "zebra", "mat", "sat", "the"], ["mat"]]
 EOS = VOCABULARY.eos_id

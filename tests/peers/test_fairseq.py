@@ -7,9 +7,7 @@ import tensorflow as tf
 
 from cases import UNITS, positions, randomise
 from references import adaptive_log_probs
-from tfsoftmax.heads import AdaptiveSoftmax
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import AdaptiveEmbedding, AdaptiveSoftmax, SoftmaxLoss
 
 V, N, CUTOFFS, PAD = 13, 11, [4, 9], 1
 COUNTS = np.random.default_rng(2).permutation(100)[:V]

@@ -12,8 +12,7 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from tfsoftmax.heads import FullSoftmax
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import FullSoftmax, SoftmaxLoss
 from tfsoftmax.support import budgets
 
 OPTIONS = [

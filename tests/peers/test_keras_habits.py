@@ -7,10 +7,7 @@ import tensorflow as tf
 
 from cases import CASES, UNITS, built, language_model, positions, randomise, rewind
 from keras_helper import B, T, V, compiled, data
-from tfsoftmax import optimizers
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.losses import SoftmaxLoss
-from tfsoftmax.metrics import Perplexity
+from tfsoftmax import AdaptiveEmbedding, Perplexity, SoftmaxLoss, optimizers
 
 WORDS, LABELS, WEIGHTS = data()
 

@@ -4,9 +4,7 @@ import pytest
 from keras.src.testing import TestCase  # What Keras tests its own layers by; it needs only absl.
 
 from cases import CASES, UNITS, WITH_A_KERNEL
-from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
-from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.recurrent import GRU, LSTM
+from tfsoftmax import GRU, LSTM, AdaptiveEmbedding, Embedding
 
 B, T, V = 2, 3, 13
 # The fit of Keras's test sums the logits, and each compilation takes seconds. Our own tests fit

@@ -10,8 +10,7 @@ import pytest
 import tensorflow as tf
 
 from cases import CASES, UNITS, built, positions
-from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax
-from tfsoftmax.losses import SoftmaxLoss
+from tfsoftmax import AdaptiveSoftmax, FullSoftmax, SoftmaxLoss
 
 V, N, IGNORED = 13, 12, -100
 LINEAR = [

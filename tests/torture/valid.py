@@ -12,10 +12,8 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import UNITS, spelled
-from tfsoftmax import metrics, optimizers, samplers
+from tfsoftmax import ModelConfig, Seq2SeqConfig, metrics, optimizers, samplers
 from tfsoftmax.layers.transformer import TransformerCell
-from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.partitions import tree, tree_builders
 
 from .arguments import HIDDEN, LABELS, V, bigrams, one_step

@@ -227,9 +227,15 @@ def with_gradients(compute, sources, *arguments):
 
 
 def assert_all_close(ours, wanted, rtol=1e-5, atol=1e-5):
-    """Compares arrays one by one."""
+    """`numpy.testing.assert_allclose` for each array of two lists of the same length."""
     for mine, theirs in zip(ours, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=rtol, atol=atol)
+
+
+def assert_all_equal(ours, wanted):
+    """`numpy.testing.assert_array_equal` for each array of two lists of the same length."""
+    for mine, theirs in zip(ours, wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 def chosen(log_probs, labels):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from arrays_helper import assert_each_close
+from cases import assert_all_close
 from tfsoftmax import optimizers
 
 V, D = 37, 5
@@ -78,7 +78,7 @@ def trained(optimizer, steps, wrap=lambda function: function, states=states):
 
 
 def assert_states_equal(got, wanted, tolerance=1e-6):
-    assert_each_close(got, wanted, rtol=tolerance, atol=tolerance)
+    assert_all_close(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 def bag_of_words():

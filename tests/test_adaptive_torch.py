@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import with_gradients
+from cases import assert_all_close, with_gradients
 from tfsoftmax.heads.adaptive import AdaptiveSoftmax
 
 torch = pytest.importorskip("torch")
@@ -55,8 +55,7 @@ def test_losses_and_gradients_equal(pair):
     np.testing.assert_allclose(total, output.loss.item(), rtol=1e-5)
     expected = [theirs.grad, module.head.weight.grad, *(t[1].weight.grad for t in module.tail),
                 *(t[0].weight.grad.T for t in module.tail)]
-    for mine, wanted in zip(gradients, expected, strict=True):
-        np.testing.assert_allclose(mine, wanted.numpy(), rtol=1e-3, atol=1e-6)
+    assert_all_close(gradients, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_log_probs_and_predictions_equal(pair):

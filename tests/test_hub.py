@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from cases import assert_all_close
 from graph_helper import largest_tensor
 from tfsoftmax.support.budgets import CHUNK_ROWS
 
@@ -97,8 +98,7 @@ def test_loss_and_gradients_equal_those_of_keras_hub(name):
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     scale = max(np.abs(expected).max() for expected in wanted)  # that of some biases is zero
-    for gradient, expected in zip(gradients, wanted):
-        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6 * scale)
+    assert_all_close(gradients, wanted, rtol=1e-4, atol=1e-6 * scale)
     x, y, weights = data()
     np.testing.assert_allclose(
         model.predict(x, verbose=0), causal_lm.predict(x, verbose=0), rtol=1e-4, atol=1e-4

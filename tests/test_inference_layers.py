@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
+from cases import CASES, ONE_OF_EACH, UNITS, assert_all_close, built, positions, randomise
 from keras_helper import B, T, V, data
 from tfsoftmax.heads import FullSoftmax, LogProb, TopK
 from tfsoftmax.ngrams.previous_word import PreviousWord
@@ -38,8 +38,7 @@ def test_results_are_the_heads(case):
     top_k = keras.Model(inputs, TopK(head, 3)(inputs))
     log_prob = keras.Model([inputs, following], LogProb(head)(inputs, following))
     assert [t.dtype for t in top_k.outputs] == ["int32", "float32"]
-    for ours, wanted in zip(top_k.predict(hidden, verbose=0), head.top_k(hidden, 3)):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+    assert_all_close(top_k.predict(hidden, verbose=0), head.top_k(hidden, 3), atol=1e-6)
     ours = log_prob.predict([hidden, labels], verbose=0)
     np.testing.assert_allclose(ours, head.log_prob(hidden, labels), rtol=1e-5, atol=1e-6)
 
@@ -57,8 +56,7 @@ def test_a_saved_model_serves_in_another_process(tmp_path):
     serving.save(tmp_path / "serving.keras")
     command = [sys.executable, "-c", LOAD, tmp_path / "serving.keras", tmp_path / "out.npz"]
     subprocess.run(command, check=True, capture_output=True)
-    for ours, expected in zip(np.load(tmp_path / "out.npz").values(), wanted):
-        np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    assert_all_close(np.load(tmp_path / "out.npz").values(), wanted, rtol=1e-6, atol=0)
 
 
 def test_a_served_model_knows_what_training_learns():
@@ -88,8 +86,7 @@ def test_export_and_masks(tmp_path):
     model.export(tmp_path / "served", verbose=False)
     inputs = data(1)[0]
     served = tf.saved_model.load(str(tmp_path / "served"))
-    for ours, wanted in zip(served.serve(inputs), model.predict(inputs, B, verbose=0)):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-5)
+    assert_all_close(served.serve(inputs), model.predict(inputs, B, verbose=0), atol=0)
 
 
 class MaskOf(keras.layers.Layer):

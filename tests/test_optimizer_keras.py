@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from arrays_helper import assert_each_close, assert_each_equal
+from cases import assert_all_close, assert_all_equal
 from optimizer_helper import V, bag_of_words, bags, fit, states
 from tfsoftmax import optimizers
 
@@ -55,7 +55,7 @@ def test_fit_ends_with_the_averages_in_the_model():
         model.compile(optimizer, "mse")
         model.fit(ids, y, batch_size=2, epochs=4, shuffle=False, verbose=0)
         assert_close(model.weights[0], optimizer._model_variables_moving_average[0].numpy())
-    assert_each_close(*[model.get_weights() for model in models], rtol=1e-5, atol=1e-6)
+    assert_all_close(*[model.get_weights() for model in models], atol=1e-6)
 
 
 def test_evaluation_with_swapped_averages_sees_those_of_untouched_rows():
@@ -68,7 +68,7 @@ def test_evaluation_with_swapped_averages_sees_those_of_untouched_rows():
         average = [0.75 * a + 0.25 * w for a, w in zip(average or weights, weights)]
     swap = keras.callbacks.SwapEMAWeights()
     loss = model.evaluate(*bags(0, 30), callbacks=[swap], verbose=0)
-    assert_each_close(model.get_weights(), weights, rtol=1e-5, atol=1e-6)
+    assert_all_close(model.get_weights(), weights, atol=1e-6)
     unswapped = model.evaluate(*bags(0, 30), verbose=0)
     model.set_weights(average)
     np.testing.assert_allclose(loss, model.evaluate(*bags(0, 30), verbose=0), rtol=1e-5)
@@ -202,7 +202,7 @@ def test_weights_can_be_set_once_the_optimizer_is_built():
         other.set_weights(one.variables)
     other.build([v])
     other.set_weights(one.variables)
-    assert_each_equal(one.variables, other.variables)
+    assert_all_equal(one.variables, other.variables)
 
 
 def test_a_variable_is_overwritten_with_its_gradient_beside_a_sparse_one():
@@ -245,7 +245,7 @@ def test_a_model_saved_within_a_cycle_continues_as_if_it_had_not_been(name, tmp_
     for step in range(10):
         for each in (model, reloaded):
             each.train_on_batch(ids[batches[step % 4]], y[batches[step % 4]])
-    assert_each_equal(*[states(m.optimizer, m.weights) for m in (model, reloaded)])
+    assert_all_equal(*[states(m.optimizer, m.weights) for m in (model, reloaded)])
 
 
 def test_a_checkpoint_of_tensorflow_restores_the_optimizer(tmp_path):
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_tensorflow_restores_the_optimizer(tmp_path):
         fit(model, epochs=2)
         results.append(states(model.optimizer, model.weights))
         checkpoint.restore(path)
-    assert_each_equal(*results)
+    assert_all_equal(*results)
 
 
 @pytest.mark.parametrize("scope, options", [
@@ -272,7 +272,7 @@ def test_fit_in_other_ways_equals_fit_step_by_step(scope, options):
         models.append(compiled("AdamW", **options))
     for model in models:
         fit(model)
-    assert_each_close(*[states(m.optimizer, m.weights) for m in models], rtol=2e-4, atol=2e-5)
+    assert_all_close(*[states(m.optimizer, m.weights) for m in models], rtol=2e-4, atol=2e-5)
 
 
 def test_a_dynamic_loss_scale_wraps_all_options():

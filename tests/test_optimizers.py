@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from arrays_helper import assert_each_equal
+from cases import assert_all_equal
 from optimizer_helper import (
     LAZY,
     OF_KERAS,
@@ -245,7 +245,7 @@ def test_a_reloaded_model_continues_as_the_saved_one(rule, tmp_path):
     assert reloaded.optimizer.get_config() == model.optimizer.get_config()
     fit(model)
     fit(reloaded)
-    assert_each_equal(*[states(m.optimizer, m.weights) for m in (model, reloaded)])
+    assert_all_equal(*[states(m.optimizer, m.weights) for m in (model, reloaded)])
 
 
 @pytest.mark.parametrize("name", ["Adagrad", "SGD", "Adam", "AdamW"])

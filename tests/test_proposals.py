@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cases import assert_all_equal
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tfsoftmax.samplers import (
     Interpolated,
@@ -100,8 +101,7 @@ def test_samplers_survive_serialisation(name):
     again = keras.saving.deserialize_keras_object(config)
     assert type(again) is type(sampler) and again.get_config() == sampler.get_config()
     again.set_weights(sampler.get_weights())
-    for a, b in zip(sampler.sample(LABELS, 4, 0), again.sample(LABELS, 4, 0)):
-        np.testing.assert_array_equal(a, b)
+    assert_all_equal(sampler.sample(LABELS, 4, 0), again.sample(LABELS, 4, 0))
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax_tests")

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
+from cases import assert_all_close
 from tfsoftmax.support._compat import trainer
 
 V, T = 11, 3
@@ -162,8 +163,7 @@ def test_callbacks_saving_and_export(replicas, tmp_path):
     # Four epochs after the two that the backup had, since EarlyStopping begins anew.
     alone.fit(epochs=6, shuffle=False, **options)
     for folder, weights, x in replicas_helper.run(with_callbacks, folder=str(tmp_path), **replicas):
-        for ours, wanted in zip(weights, alone.get_weights(), strict=True):
-            np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
+        assert_all_close(weights, alone.get_weights(), atol=1e-6)
         loaded = keras.models.load_model(f"{folder}/model.keras")
         np.testing.assert_allclose(loaded(x), alone(x), rtol=1e-4, atol=1e-5)
         exported = tf.saved_model.load(f"{folder}/exported")

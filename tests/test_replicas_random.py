@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
+from cases import assert_all_close, assert_all_equal
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.samplers import InBatch, LearnedUnigram, OnlineBigram
 
@@ -144,8 +145,7 @@ def test_labels_that_a_replica_ignores_are_no_negatives():
     np.testing.assert_allclose(counts, [1, 3, 4, 3, 1, 1, 1, 1, 1], rtol=1e-5)
     np.testing.assert_allclose(counts, wanted[1], rtol=1e-5)
     np.testing.assert_allclose(losses, wanted[0], rtol=1e-5)
-    for ours, of_one in zip(kernels, wanted[2:], strict=True):
-        np.testing.assert_allclose(ours, of_one, rtol=1e-4, atol=1e-5)
+    assert_all_close(kernels, wanted[2:], rtol=1e-4)
 
 
 @pytest.mark.slow
@@ -163,8 +163,7 @@ def test_without_replicas_the_masks_are_those_of_keras():
             layer = cls(0.5, seed=seed, dtype="float32")
             masks += [[layer(tf.ones([5, 7]), training=True).numpy() for _ in range(3)]]
             masks[-1] += [keras.random.normal((3,)).numpy(), layer.seed_generator.state.numpy()]
-        for ours, keras_own in zip(*masks, strict=True):
-            np.testing.assert_array_equal(ours, keras_own)
+        assert_all_equal(*masks)
 
 
 def test_dropout_loads():

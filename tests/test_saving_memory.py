@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from cases import assert_all_equal
 from tfsoftmax import AdaptiveSoftmax, Embedding, FullSoftmax, SampledSoftmax, TreeSoftmax
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
@@ -52,11 +53,9 @@ def test_saving_takes_no_more_than_the_weights_again(head, tmp_path, monkeypatch
     assert path.stat().st_size < 1.3 * written
     assert not list(tmp_path.glob("tmp*"))  # the temporary file
     loaded = keras.saving.load_model(path)
-    for ours, theirs in zip(
-        [*loaded.weights, *loaded.optimizer.variables],
-        [*model.weights, *model.optimizer.variables], strict=True,
-    ):
-        np.testing.assert_array_equal(ours, theirs)
+    assert_all_equal(
+        [*loaded.weights, *loaded.optimizer.variables], [*model.weights, *model.optimizer.variables]
+    )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import runs_helper
-from cases import CASES, ONE_OF_EACH, randomise
+from cases import CASES, ONE_OF_EACH, assert_all_close, randomise
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import model as building
@@ -39,8 +39,7 @@ def test_a_long_sentence_is_read_in_parts(monkeypatch):
     whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
     monkeypatch.setattr("tfsoftmax.lm.scoring.POSITIONS", 9)
     in_parts = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    for one, other in zip(whole, in_parts, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert_all_close(whole, in_parts, rtol=1e-4)
 
 
 @pytest.mark.parametrize("words", [1, 7, 60])
@@ -49,8 +48,7 @@ def test_scores_do_not_depend_on_the_windows(words, monkeypatch):
     whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
     monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", words)
     in_windows = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    for one, other in zip(whole, in_windows, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert_all_close(whole, in_windows, rtol=1e-4)
 
 
 def test_windows_hold_at_most_so_many_sentences_and_words():

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import CASES, UNITS, built, positions
+from cases import CASES, UNITS, assert_all_equal, built, positions
 from test_bigram_sampler import ngram
 from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
@@ -188,8 +188,7 @@ def test_scores_follow_the_weights_and_the_index_is_refused_when_they_have_chang
     bias = head.bias.numpy()
     before = index.likeliest(head, HIDDEN, 5)
     again = WordIndex.load(path, head).likeliest(head, HIDDEN, 5)
-    for one, other in zip(before, again):
-        np.testing.assert_array_equal(one, other)
+    assert_all_equal(before, again)
     try:
         head.bias.assign(bias + 1)
         scores = index.likeliest(head, HIDDEN, 5).scores

@@ -8,6 +8,7 @@ import tensorflow as tf
 from cases import (
     UNITS,
     assert_all_close,
+    assert_all_equal,
     chosen,
     language_model,
     positions,
@@ -115,8 +116,7 @@ def test_a_frozen_head_observes_and_reassigns_nothing():
     model = keras.Sequential([head])
     model.compile("sgd", SoftmaxLoss())
     model.fit(hidden, labels, 10, callbacks=[Reassign(every=1)], verbose=0)
-    for old, new in zip(before, head.weights, strict=True):
-        np.testing.assert_array_equal(old, new)
+    assert_all_equal(before, head.weights)
     head.trainable = True
     assert head.reassign()["changed_words"] > 0
 
@@ -214,8 +214,7 @@ def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
     again, second = train(4, backup())
     assert [entry["step"] for entry in whole] == list(range(every, 32, every))
     assert first + second == whole
-    for weight, wanted in zip(again.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(weight, wanted)
+    assert_all_equal(again.weights, model.weights)
 
 
 def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):

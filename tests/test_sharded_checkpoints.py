@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import replicas_helper
-from arrays_helper import assert_each_close, assert_each_equal
+from cases import assert_all_close, assert_all_equal
 from test_sharded import (
     RULES,
     D,
@@ -82,9 +82,9 @@ def test_a_checkpoint_of_two_workers_goes_on_with_four_devices(written):
     read, their_figures, theirs = states(
         replicas_helper.run(read_and_trained, devices=4, folder=folder)
     )
-    assert_each_equal(before, read)
+    assert_all_equal(before, read)
     np.testing.assert_allclose(their_figures, figures, rtol=1e-6)
-    assert_each_close(after, theirs, rtol=1e-6, atol=1e-6)
+    assert_all_close(after, theirs, rtol=1e-6, atol=1e-6)
 
 
 def test_a_checkpoint_of_two_workers_goes_on_with_full_softmax_and_back(written, tmp_path):
@@ -93,9 +93,9 @@ def test_a_checkpoint_of_two_workers_goes_on_with_full_softmax_and_back(written,
     model = alone()
     sharded_checkpoints.restore(model, os.path.join(folder, FIRST))
     variables = [*model.weights, *model.optimizer.variables]
-    assert_each_equal(before, variables)
+    assert_all_equal(before, variables)
     np.testing.assert_allclose(fitted(model), figures, rtol=1e-6)
-    assert_each_close(after, variables, rtol=1e-6, atol=1e-6)
+    assert_all_close(after, variables, rtol=1e-6, atol=1e-6)
     sharded_checkpoints.save(model, tmp_path / FIRST)
     again = alone()
     sharded_checkpoints.restore(again, tmp_path / FIRST)
@@ -123,7 +123,7 @@ def test_a_damaged_checkpoint_changes_nothing(tmp_path):
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ValueError, match=f"{path.name}: must be as it was written, with sha256"):
         sharded_checkpoints.restore(model, folder)
-    assert_each_equal(before, model.get_weights())
+    assert_all_equal(before, model.get_weights())
     path.unlink()
     with pytest.raises(ValueError, match=f"{path.name}: must be as it was written.*no such file"):
         sharded_checkpoints.restore(model, folder)

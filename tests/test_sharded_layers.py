@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
+from cases import assert_all_close, assert_all_equal
 from graph_helper import largest_tensor
 from test_sharded import RULES, B, D, T, V, batches, local_rows, problem, strategy_here, whole
 from tfsoftmax import (
@@ -145,8 +146,7 @@ def test_fit_in_shards_equals_one_device(workers, devices, cases, tmp_path):
         close(after, [*model.weights, *model.optimizer.variables], case)
         again = model_of(False, heads, rule)
         sharded_checkpoints.restore(again, tmp_path / case)
-        for one, other in zip(after, [*again.weights, *again.optimizer.variables], strict=True):
-            np.testing.assert_array_equal(one, other)
+        assert_all_equal(after, [*again.weights, *again.optimizer.variables])
     if workers > 1:
         read = replicas_helper.run(restored, devices=3, case=case, folder=str(tmp_path))
         np.testing.assert_equal(whole(read), after)
@@ -266,5 +266,4 @@ def test_methods_outside_of_the_strategy_equal_one_device():
     assert all(layer.supports_jit for layer in [embedding, *heads])
     for head, rows in zip(heads, weights, strict=True):
         head.set_weights(whole([rows]))
-    for ours, wanted in zip(results, results_of(heads, embedding), strict=True):
-        np.testing.assert_allclose(ours, wanted, rtol=2e-6, atol=2e-6)
+    assert_all_close(results, results_of(heads, embedding), rtol=2e-6, atol=2e-6)

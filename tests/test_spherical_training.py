@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, positions
+from cases import UNITS, assert_all_equal, positions
 from references import spherical_descent
 from refusals import refuses
 from spherical_helper import KINDS, V, every_kind, made, rows_of, step
@@ -76,8 +76,7 @@ def test_a_saved_model_goes_on_as_if_it_had_not_stopped(tmp_path):
     for each in (model, again):
         each.fit(*data(), batch_size=8, shuffle=False, verbose=0)
     assert int(again.layers[-1].factors.steps) == 6
-    for ours, wanted in zip(again.get_weights(), model.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, wanted)
+    assert_all_equal(again.get_weights(), model.get_weights())
 
 
 def test_a_schedule_counts_the_steps_of_the_head():

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from cases import assert_all_equal
 from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
@@ -56,8 +57,7 @@ def test_evaluation_leaves_the_states_as_they_were(corpus):
     evaluate = exact_evaluator(model)
     results = [evaluate(corpus, "valid") for _ in range(2)]
     assert results[0]["nats_per_token"] == results[1]["nats_per_token"]
-    for state, value in zip(recurrent_states(model), before):
-        np.testing.assert_array_equal(state.numpy(), value)
+    assert_all_equal(recurrent_states(model), before)
 
 
 @pytest.mark.parametrize("rate", [1e30, 3e3])

@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 import transformer_helper
-from arrays_helper import assert_each_close, assert_each_equal
-from cases import randomise
+from cases import assert_all_close, assert_all_equal, randomise
 from refusals import refuses
 from tfsoftmax.layers.transformer import TransformerBlock, TransformerCell
 from tfsoftmax.ops.attention import attention_to_context, rotated
@@ -88,7 +87,7 @@ def test_gradients_equal_numeric_ones(steps):
         return tf.reduce_sum(attention_to_context(*arrays, tf.ones((1, context + steps)), 2) ** 2)
 
     analytic, numeric = tf.test.compute_gradient(total, [tf.constant(x) for x in inputs])
-    assert_each_close(analytic, numeric, atol=1e-6)
+    assert_all_close(analytic, numeric, atol=1e-6, rtol=1e-7)
 
 
 def test_no_tensor_grows_with_the_square_of_the_text():
@@ -131,7 +130,7 @@ def test_states_begin_another_text_where_they_are_given():
     _, *states = layer(words[:, :9])
     rest, *states = layer(words[:, 9:], initial_state=states)
     np.testing.assert_allclose(rest, whole[:, 9:], atol=1e-5)
-    assert_each_close(states, last, atol=1e-5)
+    assert_all_close(states, last, rtol=1e-7)
     assert [state.shape for state in last] == [(B, C * D), (B, C * D), (B, C)]
 
 
@@ -159,10 +158,10 @@ def test_masked_words_are_skipped_as_keras_skips_them(options):
     found, wanted = (
         each(words, mask=tf.constant(mask), initial_state=before) for each in (layer, keras_layer)
     )
-    assert_each_close(found, wanted, atol=1e-5)
+    assert_all_close(found, wanted, rtol=1e-7)
     assert np.abs(found[0] - layer(words, initial_state=before)[0])[1].max() > 1e-3
     spoilt = tf.where(mask[..., None], words, np.nan)
-    assert_each_equal(layer(spoilt, mask=mask, initial_state=before), found)
+    assert_all_equal(layer(spoilt, mask=mask, initial_state=before), found)
 
 
 def test_dropout_drops_in_training_only():

@@ -91,8 +91,7 @@ def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
     head, (hidden, _) = tree_head(), positions(V, 40)
     whole = [head.log_probs(hidden), *head.top_k(hidden, 5)]
     monkeypatch.setattr(chunks, "chunk_rows", lambda _: 7)
-    for ours, wanted in zip([head.log_probs(hidden), *head.top_k(hidden, 5)], whole):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-6)
+    assert_all_close([head.log_probs(hidden), *head.top_k(hidden, 5)], whole, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("k", [1, 7, 40])

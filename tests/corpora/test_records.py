@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cases import assert_all_equal
 from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import publishing, tfrecord
@@ -117,8 +118,7 @@ def test_any_range_of_records_equals_that_part_of_the_whole(tmp_path, shard_byte
             expected = whole[start:] if count is None else whole[start : start + count]
             assert len(part) == len(expected)
             for batch, other in zip(part.as_numpy_iterator(), expected, strict=True):
-                for array, expected_array in zip(batch, other):
-                    np.testing.assert_array_equal(array, expected_array)
+                assert_all_equal(batch, other)
 
 
 def test_batches_have_static_shapes_and_types(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pair_files import BATCH, as_words, prepared, read_back
 
+from cases import assert_all_equal
 from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import PrepareConfig
@@ -97,8 +98,7 @@ def test_any_range_of_records_equals_that_part_of_the_whole(tmp_path, pairs):
         expected = whole[start:] if count is None else whole[start : start + count]
         assert len(part) == len(expected)
         for a, b in zip(part, expected):
-            for x, y in zip((*a[0], *a[1:]), (*b[0], *b[1:]), strict=True):
-                np.testing.assert_array_equal(x, y)
+            assert_all_equal((*a[0], *a[1:]), (*b[0], *b[1:]))
 
 
 def test_same_seed_gives_the_same_bytes_and_another_seed_other_batches(tmp_path, pairs):

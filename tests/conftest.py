@@ -115,3 +115,15 @@ def generating_run(tmp_path_factory):
     import generation_helper
 
     return generation_helper.run_of_a_model(tmp_path_factory.mktemp("generating") / "run")
+
+
+@pytest.fixture
+def through_a_file(tmp_path):
+    """A function that saves a model in a file of Keras's and returns what is loaded from it."""
+    import keras
+
+    def saved_and_loaded(model):
+        model.save(tmp_path / "reloaded.keras")
+        return keras.saving.load_model(tmp_path / "reloaded.keras")
+
+    return saved_and_loaded

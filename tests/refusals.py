@@ -16,3 +16,9 @@ def refuses(name, rule="", error=ValueError):
     refused = caught.value
     assert getattr(refused, "argument", None) == name, f"refused something else: {refused}"
     assert rule in str(refused)
+
+
+def refused(message, call, *arguments, error=ValueError, **options):
+    """Asserts that a call of a function is refused with a message that a pattern matches."""
+    with pytest.raises(error, match=message):
+        call(*arguments, **options)

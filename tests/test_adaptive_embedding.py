@@ -83,13 +83,12 @@ def test_tied_head_scores_with_the_embeddings(tie_projections):
     assert head.get_config()["cutoffs"] == [4, 9]
 
 
-def test_tied_model_trains_and_reloads(tmp_path):
+def test_tied_model_trains_and_reloads(through_a_file):
     model, _, _ = tied_model()
     model.compile("adam", SoftmaxLoss())
     history = model.fit(WORDS, WORDS[:, ::-1], epochs=4, verbose=0).history["loss"]
     assert history[-1] < history[0]
-    model.save(tmp_path / "tied.keras")
-    again = keras.saving.load_model(tmp_path / "tied.keras")
+    again = through_a_file(model)
     np.testing.assert_array_equal(model(WORDS), again(WORDS))
     assert again.layers[-1].tied_to is again.layers[1]
     assert len(again.trainable_weights) == len(model.trainable_weights) == 8

@@ -23,7 +23,7 @@ def data():
     return rng.normal(size=(32, UNITS)).astype(np.float32), rng.integers(0, V, 32)
 
 
-def test_the_sample_doubles_until_enough_of_it_counts_and_is_saved(tmp_path):
+def test_the_sample_doubles_until_enough_of_it_counts_and_is_saved(through_a_file):
     model = compiled(SampledSoftmax(V, 4, "uniform", kernel_initializer="zeros", seed=1))
     adjust = AdjustNumSamples(target=10, max_samples=1000, monitor="val_effective_sample_size")
     model.fit(*data(), validation_data=data(), epochs=4, callbacks=[adjust], verbose=0)
@@ -31,8 +31,7 @@ def test_the_sample_doubles_until_enough_of_it_counts_and_is_saved(tmp_path):
     assert [samples for *_, samples in adjust.history] == [8, 16, 16, 16]
     sizes = [size for _, size, _ in adjust.history]
     np.testing.assert_allclose(sizes, [4, 8, 16, 16], rtol=0.1)  # so the steps were traced anew
-    model.save(tmp_path / "model.keras")
-    assert keras.saving.load_model(tmp_path / "model.keras").layers[-1].num_samples == 16
+    assert through_a_file(model).layers[-1].num_samples == 16
 
 
 def test_the_sample_halves_where_too_much_of_it_counts():

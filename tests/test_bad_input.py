@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import UNITS, built, positions
+from refusals import refused
 from tfsoftmax import samplers
 from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.partitions.classes import class_tree
@@ -102,8 +103,7 @@ def test_a_wrong_unsigned_id_is_not_taken_for_a_negative_one():
 
 @pytest.mark.parametrize("wrong", ["3", 2.0, 1.5, True, np.True_, [3], 0, -1, 2**31, float("nan")])
 def test_a_count_is_an_integer(wrong):
-    with pytest.raises(ValueError, match=r"`every` must lie in \[1, 2\*\*31\) and be an integer"):
-        check_positive(every=wrong)
+    refused(r"`every` must lie in \[1, 2\*\*31\) and be an integer", check_positive, every=wrong)
     check_positive(every=np.int64(3), other=None)
 
 
@@ -131,14 +131,12 @@ NEGATIVES = tfsoftmax.HardNegatives(5, 2)
 ])
 @pytest.mark.parametrize("wrong", ["3", 1.5, True, None, [3]])
 def test_every_count_is_named_where_it_is_no_integer(make, wrong):
-    with pytest.raises(ValueError, match="`[a-z_]+` must (be an integer|lie in)"):
-        make(wrong)
+    refused("`[a-z_]+` must (be an integer|lie in)", make, wrong)
 
 
 @pytest.mark.parametrize("wrong", [1.5, True, "a", None, [1, 2, 3]])
 def test_a_seed_of_draws_is_one_integer_or_two(wrong):
-    with pytest.raises(ValueError, match="`seed` must be an integer, or two"):
-        samplers.Uniform(V).sample(LABELS, 3, seed=wrong)
+    refused("`seed` must be an integer, or two", samplers.Uniform(V).sample, LABELS, 3, seed=wrong)
 
 
 @pytest.mark.parametrize("make, name", [
@@ -165,8 +163,7 @@ def test_a_seed_of_draws_is_one_integer_or_two(wrong):
     (lambda: tfsoftmax.ModelConfig(layers=10**12), "layers"),
 ])
 def test_what_was_truncated_or_failed_obscurely_is_named(make, name):
-    with pytest.raises(ValueError, match=f"`{name}` must "):
-        make()
+    refused(f"`{name}` must ", make)
 
 
 @pytest.mark.parametrize("weights", [np.full(6, "a"), np.ones(6, complex)])
@@ -191,8 +188,7 @@ def test_features_of_a_tower_are_dense_numbers_or_strings(features):
     (None, np.ones((V, 3)), "`model` must be a Layer. Received: model=None"),
 ])
 def test_a_model_of_a_tower_takes_its_features(model, features, message):
-    with pytest.raises(ValueError, match=message):
-        tfsoftmax.ItemTower(model, features)
+    refused(message, tfsoftmax.ItemTower, model, features)
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -200,8 +196,7 @@ def test_a_model_of_a_tower_takes_its_features(model, features, message):
     ((NEGATIVES, np.arange(5), 1, 3), "`index` must be a function, or None. Received: index=3"),
 ])
 def test_what_mining_needs_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tfsoftmax.MineHardNegatives(*arguments)
+    refused(message, tfsoftmax.MineHardNegatives, *arguments)
 
 
 @pytest.mark.parametrize("inputs", [None, [], "a", {"a": np.arange(5)}])
@@ -213,8 +208,7 @@ def test_inputs_that_keras_cannot_read_are_named_when_mining(inputs):
     mine = tfsoftmax.MineHardNegatives(negatives, inputs)
     mine.set_model(model)
     mine.on_train_begin()
-    with pytest.raises(ValueError, match="`inputs` must be "):
-        mine.mined()
+    refused("`inputs` must be ", mine.mined)
 
 
 def two_towers(words=V):
@@ -275,16 +269,13 @@ def test_a_file_never_takes_the_place_of_a_device_or_a_folder(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(os.devnull)
     for name in ("pipe", "link"):
-        with pytest.raises(OSError, match=f"must be a file: .*{name}"):
-            vocabulary.save(tmp_path / name)
-    with pytest.raises(IsADirectoryError, match="must be a file"):
-        vocabulary.save(tmp_path)
+        refused(f"must be a file: .*{name}", vocabulary.save, tmp_path / name, error=OSError)
+    refused("must be a file", vocabulary.save, tmp_path, error=IsADirectoryError)
     assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
     assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("values", [[0.5], [np.nan], ["a"], [True], [[1], [2, 3]], [2**40], None])
 def test_whole_numbers_are_never_rounded(values):
-    with pytest.raises(ValueError, match="`x` must be whole numbers"):
-        whole_numbers("x", values, "int32")
+    refused("`x` must be whole numbers", whole_numbers, "x", values, "int32")
     assert whole_numbers("x", [1.0, 2], "int32").tolist() == [1, 2]

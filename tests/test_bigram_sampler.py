@@ -198,7 +198,7 @@ def test_the_effective_sample_size_is_that_of_each_positions_own_sample():
         assert found[n] == pytest.approx(omega.sum() ** 2 / (omega**2).sum(), rel=1e-4)
 
 
-def test_models_train_save_and_load(tmp_path):
+def test_models_train_save_and_load(through_a_file):
     words = keras.Input((5,), dtype="int32")
     hidden = keras.layers.Embedding(V, UNITS)(words)
     head = NCE(V, S, "bigram", ngram=ngram(), shared_samples=False, seed=1)
@@ -206,8 +206,7 @@ def test_models_train_save_and_load(tmp_path):
     model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Perplexity()])
     x = np.random.default_rng(0).integers(0, V, (8, 5))
     model.fit(x, x[:, ::-1], verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(
         again.evaluate(x, x, verbose=0), model.evaluate(x, x, verbose=0), rtol=1e-6
     )

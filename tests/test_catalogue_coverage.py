@@ -103,7 +103,7 @@ def test_stateless_updates_are_those_of_the_metric():
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_fit_evaluate_and_loading(eagerly, tmp_path):
+def test_fit_evaluate_and_loading(eagerly, through_a_file):
     """In batches of uneven size, beside another metric, without the items of `exclude`."""
     inputs, seen = keras.Input((UNITS,)), keras.Input((3,), dtype="int32")
     model = keras.Model([inputs, seen], CASES["sampled"](V)(inputs, exclude=seen))
@@ -117,8 +117,7 @@ def test_fit_evaluate_and_loading(eagerly, tmp_path):
     assert np.isnan(history.get("coverage_at_4", [np.nan])).all()
     found = model.layers[-1].top_k(x[0], K, exclude=x[1])[0].numpy()
     share = wanted(found, labels[:, None], weights)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     results = [m.evaluate(x, labels, return_dict=True, **options) for m in (model, model, again)]
     got = [history["val_coverage_at_4"][0], *(result["coverage_at_4"] for result in results)]
     np.testing.assert_allclose(got, share, rtol=1e-6)

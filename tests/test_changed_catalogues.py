@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from refusals import refuses
+from refusals import refused, refuses
 from tfsoftmax import samplers
 from tfsoftmax.metrics import Coverage, NatsByFrequency
 
@@ -309,8 +309,7 @@ def test_what_has_its_rows_in_an_order_is_refused():
 def test_wrong_numbers_are_refused():
     model = made()
     for before in ([0, 0], [V], [-2], [], [[0]], [0.5]):
-        with pytest.raises(ValueError, match="`before` must be ids in"):
-            tfsoftmax.with_items(model, before)
+        refused("`before` must be ids in", tfsoftmax.with_items, model, before)
     for retired in ([13], [-1], [0, 0], range(13)):
         with refuses("not_items", "be different ids in [0, 13), not all of them"):
             tfsoftmax.with_items(model, BEFORE, not_items=retired)
@@ -323,5 +322,4 @@ def test_wrong_numbers_are_refused():
     with refuses("model", "have a head of tfsoftmax"):
         tfsoftmax.with_items(keras.Sequential([keras.Input((8,))]), BEFORE)
     other = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
-    with pytest.raises(ValueError, match="The models must have the same layers"):
-        tfsoftmax.move_items(model, other, BEFORE)
+    refused("The models must have the same layers", tfsoftmax.move_items, model, other, BEFORE)

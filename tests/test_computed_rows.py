@@ -213,15 +213,14 @@ def test_evaluation_computes_the_table_once_for_all_batches():
     assert V <= count(head) <= V + 9
 
 
-def test_the_table_is_no_weight_and_in_no_file(tmp_path):
+def test_the_table_is_no_weight_and_in_no_file(through_a_file, tmp_path):
     words = spelled(V)
     model = keras.Sequential([keras.Input((D,)), CharCnnSoftmax(V, words, {"filters": [2]})])
     head, hidden = model.layers[-1], hidden_and_labels()[0]
     before = [w.path for w in head.weights]
     logits = model.predict(hidden, verbose=0)
     assert [w.path for w in head.weights] == before
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     assert not again.layers[-1].tied_to._kept
     np.testing.assert_allclose(again.predict(hidden, verbose=0), logits, rtol=1e-5)
     other = keras.models.clone_model(model)

@@ -138,13 +138,12 @@ def test_no_tensor_of_all_positions_by_all_words():
     assert largest_tensor(naive_step.get_concrete_function(*shapes)) == count * 10_007
 
 
-def test_tied_kernel_is_the_embedding(tmp_path):
+def test_tied_kernel_is_the_embedding(through_a_file):
     embed = Embedding(13, UNITS)
     words = keras.Input((5,), dtype="int32")
     model = keras.Model(words, FullSoftmax(13, tied_to=embed)(embed(words)))
     assert [w.shape for w in model.weights] == [(13, UNITS), (13,)]
-    model.save(tmp_path / "tied.keras")
-    again = keras.saving.load_model(tmp_path / "tied.keras")
+    again = through_a_file(model)
     batch = np.arange(10).reshape(2, 5)
     np.testing.assert_array_equal(model(batch), again(batch))
     assert again.layers[-1].tied_to is again.layers[1]

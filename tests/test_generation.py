@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from generation_helper import CONFIG, VOCABULARY, WORDS, distribution, generator, make_model
+from refusals import refused
 from runs_helper import tool
 from tfsoftmax.lm.decoding import NextWordSampler
 from tfsoftmax.lm.generation import Generator
@@ -118,22 +119,17 @@ def test_states_are_zero_before_and_after():
 def test_arguments_out_of_range_are_named():
     with pytest.raises(ValueError, match="`max_words` must be at least 1. Received: max_words=0"):
         generator(2).sample(max_words=0)
-    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 7\]. Received: k=8"):
-        generator(2).next_words((), 8)
+    refused(r"`k` must be an integer in \[1, 7\]. Received: k=8", generator(2).next_words, (), 8)
 
 
 def test_a_prompt_that_is_one_string_is_refused():
-    with pytest.raises(TypeError, match="not one string"):
-        generator(5).sample("the cat")
+    refused("not one string", generator(5).sample, "the cat", error=TypeError)
 
 
 def test_models_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="stateful=False"):
-        generator(2, stateful=False)
-    with pytest.raises(ValueError, match="streams=2, time_steps=20"):
-        generator(2, 20)
-    with pytest.raises(ValueError, match="streams=None"):
-        generator(None, stateful=False)
+    refused("stateful=False", generator, 2, stateful=False)
+    refused("streams=2, time_steps=20", generator, 2, 20)
+    refused("streams=None", generator, None, stateful=False)
     with pytest.raises(ValueError, match="as many words as the model, 7. Received: <Vocab.* of 4"):
         Generator(make_model(2), Vocabulary(WORDS[1:5], [1, 1, 1, 1]))
 

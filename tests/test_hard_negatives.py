@@ -135,7 +135,7 @@ def test_the_sum_over_the_sample_is_an_unbiased_estimate_of_z():
     assert np.all(np.abs(found.mean(0) - z)[drawn] < 4.5 * error[drawn])
 
 
-def test_fit_reads_them_and_nothing_else_does(tmp_path):
+def test_fit_reads_them_and_nothing_else_does(through_a_file):
     head, hidden = make("in-batch")
     inputs, ids = keras.Input((D,)), keras.Input((2,), dtype="int32")
     model = keras.Model([inputs, ids], head(inputs, hard_negatives=ids))
@@ -146,8 +146,7 @@ def test_fit_reads_them_and_nothing_else_does(tmp_path):
     assert model.fit(data, LABELS, verbose=0).history["loss"][0] == pytest.approx(wanted, rel=1e-4)
     nats = -np.mean(head.log_prob(hidden, LABELS))
     assert model.evaluate(data, LABELS, verbose=0)[0] == pytest.approx(nats, rel=1e-5)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     logits = again.predict(data, verbose=0)
     np.testing.assert_allclose(logits, model.predict(data, verbose=0), rtol=1e-5)
     assert again.fit(data, LABELS, verbose=0).history["loss"][0] == pytest.approx(wanted, rel=1e-4)
@@ -203,7 +202,7 @@ def test_without_a_correction_all_scores_stay_as_they_are(others):
     np.testing.assert_allclose(head.training_loss(hidden, LABELS, HARD), losses, rtol=1e-4)
 
 
-def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path):
+def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(through_a_file):
     users, negatives = keras.Input((), dtype="int32"), HardNegatives(30, 3)
     hidden = tfsoftmax.Embedding(30, D)(users)
     head = SampledSoftmax(V, 4, "uniform")
@@ -221,8 +220,7 @@ def test_the_callback_fills_the_table_with_what_the_head_ranks_highest(tmp_path)
     scores = model.predict(np.arange(30), verbose=0)
     np.testing.assert_array_equal(callback.mined(), np.argsort(-scores, axis=1)[:, :3])
     assert (tables[2] >= 0).all()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     kept = next(layer for layer in again.layers if isinstance(layer, HardNegatives))
     np.testing.assert_array_equal(kept.table, tables[3])
 

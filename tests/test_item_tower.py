@@ -113,12 +113,11 @@ def test_cosine_and_temperature_are_layers_of_keras():
 
 
 @pytest.mark.parametrize("name", TOWERS)
-def test_a_saved_model_has_the_features(name, tmp_path):
+def test_a_saved_model_has_the_features(name, through_a_file):
     model, (inputs, labels) = retrieval_model(TOWERS[name]()), queries()
     model.fit(inputs, labels, verbose=0)
     wanted = model.predict(inputs, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again.predict(inputs, verbose=0), wanted, rtol=1e-5, atol=1e-6)
     again.fit(inputs, labels, verbose=0)
     features = again.layers[-1].tied_to.features
@@ -176,14 +175,13 @@ def test_another_process_loads_and_serves_the_model(tmp_path):
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
 
 
-def test_the_tower_of_users_may_read_items_through_the_same_tower(tmp_path):
+def test_the_tower_of_users_may_read_items_through_the_same_tower(through_a_file):
     tower, history = numeric(), keras.Input((3,), dtype="int32")
     hidden = keras.layers.GlobalAveragePooling1D()(tower(history))
     model = keras.Model(history, SampledSoftmax(V, 5, "uniform", tied_to=tower)(hidden))
     words = np.random.default_rng(0).integers(0, V, (4, 3))
     wanted = model.predict(words, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     assert again.layers[-1].tied_to is again.layers[1]
     np.testing.assert_allclose(again.predict(words, verbose=0), wanted, rtol=1e-5, atol=1e-6)
     assert keras.models.clone_model(model).layers[-1].tied_to.input_dim == V
@@ -256,7 +254,7 @@ def test_one_item_mixed_precision_and_a_frozen_tower():
     np.testing.assert_array_equal(frozen.table(), before)
 
 
-def test_layers_of_keras_rs_are_parts_of_towers(tmp_path):
+def test_layers_of_keras_rs_are_parts_of_towers(through_a_file):
     keras_rs = pytest.importorskip("keras_rs")
     inputs = keras.Input((4,))
     crossed = keras_rs.layers.FeatureCross()(inputs, inputs)
@@ -264,8 +262,7 @@ def test_layers_of_keras_rs_are_parts_of_towers(tmp_path):
     model, (inputs, labels) = retrieval_model(tower), queries()
     model.fit(inputs, labels, verbose=0)
     wanted = model.predict(inputs, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again.predict(inputs, verbose=0), wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -75,10 +75,9 @@ def test_export_serves_logits(one_of_each, tmp_path):
     np.testing.assert_allclose(served.serve(words), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_keras_file_reloads_compiled_and_trains_on(one_of_each, tmp_path):
+def test_keras_file_reloads_compiled_and_trains_on(one_of_each, through_a_file):
     model, (words, labels, weights) = one_of_each[0], data()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_array_equal(
         model.predict(words, B, verbose=0), again.predict(words, B, verbose=0)
     )

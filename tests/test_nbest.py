@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from refusals import refused
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import transcripts
 
@@ -63,8 +64,7 @@ def test_ids_and_upper_case_become_the_words_of_a_model(tmp_path):
 ])
 def test_tables_of_words_that_are_none_are_named(tmp_path, text, message):
     write(tmp_path, **{"words.txt": text})
-    with pytest.raises(ValueError, match=message):
-        transcripts.read_symbols(tmp_path / "words.txt")
+    refused(message, transcripts.read_symbols, tmp_path / "words.txt")
 
 
 def test_kaldis_archive_is_read_by_rank_and_costs_are_negated(tmp_path):
@@ -118,8 +118,7 @@ def test_srilms_files_are_utterances_and_logarithms_are_to_base_10(tmp_path):
 ])
 def test_lines_of_another_kind_are_named(tmp_path, files, message):
     write(tmp_path, **files)
-    with pytest.raises(ValueError, match=message):
-        nbest.read(tmp_path / "lists" if "lists" in files else tmp_path)
+    refused(message, nbest.read, tmp_path / "lists" if "lists" in files else tmp_path)
 
 
 def test_transcripts_are_read_back_as_written(tmp_path):
@@ -134,8 +133,7 @@ def test_transcripts_are_read_back_as_written(tmp_path):
 def test_transcripts_that_do_not_fit_are_named(tmp_path):
     write(tmp_path, lists=COLUMNS, twice="a x\na y\n", short="b x\n")
     (tmp_path / "x.trn").write_text("the cat\n")
-    with pytest.raises(ValueError, match="twice, line 2: each utterance .*'a'"):
-        transcripts.read_transcripts(tmp_path / "twice")
+    refused("twice, line 2: each utterance .*'a'", transcripts.read_transcripts, tmp_path / "twice")
     with pytest.raises(ValueError, match="must end in `.utterance.`. Received: 'cat'"):
         transcripts.read_transcripts(tmp_path / "x.trn")
     lists = nbest.read(tmp_path / "lists")
@@ -148,5 +146,4 @@ def test_the_best_of_each_list_is_the_first_of_the_highest():
     lists = nbest.NBest(("a", "b", "c"), starts, ((),) * 6, None, None)
     scores = np.array([[9, 1], [2, 5], [3, 5], [3, 4], [-2, -1], [-1, -7.0]])
     np.testing.assert_array_equal(lists.best(scores), [[0, 0], [2, 1], [5, 4]])
-    with pytest.raises(ValueError, match="`scores` must not be NaN"):
-        lists.best(np.full((6, 2), np.nan))
+    refused("`scores` must not be NaN", lists.best, np.full((6, 2), np.nan))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nbest_helper import write
+from refusals import refused
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import writing
 
@@ -42,11 +43,9 @@ def test_files_of_srilm_may_have_the_names_of_jobs(tmp_path, text):
 
 def test_jobs_are_not_of_srilm_and_of_lines(tmp_path):
     write(tmp_path, **{"nbest.1": PLAIN, "nbest.2": "a 1 2 x\n"})
-    with pytest.raises(ValueError, match="must have jobs of one format. Received: columns, srilm"):
-        nbest.read(tmp_path)
+    refused("must have jobs of one format. Received: columns, srilm", nbest.read, tmp_path)
     write(tmp_path, **{"nbest.1": "", "nbest.2": ""})
-    with pytest.raises(ValueError, match="must hold n-best lists. Received: none"):
-        nbest.read(tmp_path)
+    refused("must hold n-best lists. Received: none", nbest.read, tmp_path)
 
 
 def test_documents_may_be_jobs(tmp_path, monkeypatch):
@@ -64,17 +63,14 @@ def test_ranks_of_espnet_are_complete(tmp_path):
                                          ". Received: 'b'"):
         nbest.read(tmp_path)
     write(tmp_path, **{"2best_recog__text": "", "2best_recog__score": ""})
-    with pytest.raises(ValueError, match="3best_recog/text, line 1: each .* be in 2best_recog"):
-        nbest.read(tmp_path)
+    refused("3best_recog/text, line 1: each .* be in 2best_recog", nbest.read, tmp_path)
     (tmp_path / "2best_recog").rename(tmp_path / "away")
-    with pytest.raises(ValueError, match="must have 1best_recog to 3best_recog. Received: no 2b"):
-        nbest.read(tmp_path)
+    refused("must have 1best_recog to 3best_recog. Received: no 2b", nbest.read, tmp_path)
 
 
 def test_the_folder_above_the_lists_names_the_one_below(tmp_path):
     write(tmp_path, **{"asr.log": "x", "logdir__output.1__1best_recog__text": "a x\n"})
-    with pytest.raises(ValueError, match="Received: the folder .*/logdir, which must be given"):
-        nbest.read(tmp_path)
+    refused("Received: the folder .*/logdir, which must be given", nbest.read, tmp_path)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

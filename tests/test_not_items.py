@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import UNITS, positions, randomise
-from refusals import refuses
+from refusals import refused, refuses
 from tfsoftmax import NCE, BlackOut, FullSoftmax, NegativeSampling, SampledSoftmax, ShardedSoftmax
 from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
 from tfsoftmax.samplers import Excluding, InBatch, Uniform
@@ -70,7 +70,7 @@ def test_they_stand_in_no_list(name):
 
 
 @every_head
-def test_training_leaves_their_rows_alone(name, tmp_path):
+def test_training_leaves_their_rows_alone(name, through_a_file):
     """Padded sequences, whose label 0 the loss leaves out; and a saved model."""
     head = HEADS[name](not_items=NONE)
     model = keras.Sequential([keras.Input((3, UNITS)), head])
@@ -88,8 +88,7 @@ def test_training_leaves_their_rows_alone(name, tmp_path):
     np.testing.assert_array_equal(table.numpy()[NONE], before[NONE])
     assert (table.numpy()[[1, 3, 5]] != before[[1, 3, 5]]).all(axis=1).all()
     result = model.evaluate(hidden, labels, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again.evaluate(hidden, labels, verbose=0), result, rtol=1e-6)
     assert again.layers[-1].not_items == tuple(NONE)
 
@@ -168,8 +167,7 @@ def test_a_label_that_is_no_item_is_an_error_where_its_position_counts(name):
         assert np.isnan(total)
         log_prob = tf.function(head.log_prob, jit_compile=True)(hidden, labels)
         assert np.isnan(log_prob[2]) and np.isfinite(np.delete(log_prob, 2)).all()
-    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
-        head.log_prob(hidden, labels)
+    refused(sentence, head.log_prob, hidden, labels, error=tf.errors.InvalidArgumentError)
     weights[2] = 0
     assert np.isfinite(head.loss_and_nats(hidden, labels, weights)[0])
     assert np.isfinite(head.log_prob(hidden, labels, mask=weights != 0)).all()
@@ -192,8 +190,7 @@ def test_evaluation_refuses_a_label_that_is_no_item_unless_it_is_left_out(name):
 
 def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made():
     hidden, seen, head = keras.Input((4, UNITS)), keras.Input((None,), dtype="int32"), made("full")
-    with pytest.raises(ValueError, match=r"Pass exclude\[:, None\] if all positions have the"):
-        head(hidden, exclude=seen)
+    refused(r"Pass exclude\[:, None\] if all positions have the", head, hidden, exclude=seen)
     head(hidden, exclude=seen[:, None])
     with refuses("hidden", "be one tensor, such as head.input[0]"):
         tfsoftmax.TopK(head, 3)(head.input)

@@ -138,7 +138,7 @@ def test_positions_that_the_loss_ignores_are_not_observed(ignored):
     assert np.isfinite(nats)
 
 
-def test_what_was_observed_is_saved_with_the_model(tmp_path):
+def test_what_was_observed_is_saved_with_the_model(through_a_file):
     words = keras.Input((5,), dtype="int32")
     hidden = keras.layers.Embedding(V, UNITS)(words)
     head = NCE(V, S, "online_bigram", counts=counts(V), shared_samples=False, seed=1)
@@ -146,8 +146,7 @@ def test_what_was_observed_is_saved_with_the_model(tmp_path):
     model.compile("sgd", tfsoftmax.SoftmaxLoss())
     x = np.random.default_rng(0).integers(0, V, (8, 5))
     model.fit(x, x[:, ::-1], verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras").layers[-1].sampler
+    again = through_a_file(model).layers[-1].sampler
     np.testing.assert_array_equal(q_after(again), q_after(head.sampler))
     assert again.total.numpy().sum() > 0
 

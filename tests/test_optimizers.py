@@ -235,12 +235,11 @@ def test_fit_learns_and_leaves_rows_of_earlier_batches_alone(rule):
 
 
 @pytest.mark.parametrize("rule", ["adagrad", "adagrad by row", "nesterov", "amsgrad"])
-def test_a_reloaded_model_continues_as_the_saved_one(rule, tmp_path):
+def test_a_reloaded_model_continues_as_the_saved_one(rule, through_a_file):
     model = bag_of_words()
     model.compile(make(rule, clipnorm=1.0), loss="mse")
     fit(model)
-    model.save(tmp_path / "model.keras")
-    reloaded = keras.models.load_model(tmp_path / "model.keras")
+    reloaded = through_a_file(model)
     assert type(reloaded.optimizer) is type(model.optimizer)
     assert reloaded.optimizer.get_config() == model.optimizer.get_config()
     fit(model)

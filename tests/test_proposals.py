@@ -125,15 +125,14 @@ class Holder(keras.layers.Layer):
         return cls(**{**config, "sampler": sampler})
 
 
-def test_the_state_is_saved_with_the_model(tmp_path):
+def test_the_state_is_saved_with_the_model(through_a_file):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 4, end_learning_rate=1.0)
     samplers = make("learned_unigram"), Interpolated(10, zipf_counts(10), schedule)
     for sampler in samplers:
         sampler.update(LABELS)
     inputs = keras.Input((2,))
     model = keras.Model(inputs, Holder(samplers[1])(Holder(samplers[0])(inputs)))
-    model.save(tmp_path / "model.keras")
-    reloaded = keras.saving.load_model(tmp_path / "model.keras")
+    reloaded = through_a_file(model)
     for layer, sampler in zip(reloaded.layers[1:], samplers):
         np.testing.assert_array_equal(probabilities(layer.sampler), probabilities(sampler))
 

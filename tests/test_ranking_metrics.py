@@ -230,7 +230,7 @@ def two_outputs():
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_fit_evaluate_and_a_plain_loop(eagerly, tmp_path):
+def test_fit_evaluate_and_a_plain_loop(eagerly, through_a_file):
     """In batches of uneven size, with weights, and after loading."""
     model, inputs, targets = two_outputs()
     model.run_eagerly = eagerly
@@ -241,8 +241,7 @@ def test_fit_evaluate_and_a_plain_loop(eagerly, tmp_path):
     got = model.evaluate(inputs, targets, **options)
     found = model.get_layer("head").top_k(inputs[0], K, exclude=inputs[1])[0].numpy()
     every = wanted(found.tolist(), targets["best"].tolist())
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras").evaluate(inputs, targets, **options)
+    again = through_a_file(model).evaluate(inputs, targets, **options)
     for column, metric in zip(every.T, METRICS):
         name = f"best_{metric(K).name}"
         np.testing.assert_allclose(
@@ -251,7 +250,7 @@ def test_fit_evaluate_and_a_plain_loop(eagerly, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["full", "sampled", "adaptive", "tree"])
-def test_a_head_that_is_called_with_exclude_is_judged_without_these(case, tmp_path):
+def test_a_head_that_is_called_with_exclude_is_judged_without_these(case, through_a_file):
     """In `fit` and `evaluate`, in batches of uneven size, and after loading."""
     hidden, seen = keras.Input((UNITS,)), keras.Input((None,), dtype="int32")
     head = CASES[case](V)
@@ -265,8 +264,7 @@ def test_a_head_that_is_called_with_exclude_is_judged_without_these(case, tmp_pa
         inputs, labels, validation_data=(inputs, labels, weights), **options
     ).history
     got = model.evaluate(inputs, labels, return_dict=True, **options)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     found = head.top_k(inputs[0], K, exclude=inputs[1])[0].numpy()
     for column, metric in zip(wanted(found.tolist(), labels[:, None].tolist()).T, METRICS):
         name = metric(K).name

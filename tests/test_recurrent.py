@@ -191,11 +191,10 @@ def test_bfloat16_is_close_to_float32(cell, jit):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("backend", ["auto", "fused", "cell"])
-def test_keras_file_gives_back_the_layer(cell, backend, tmp_path):
+def test_keras_file_gives_back_the_layer(cell, backend, through_a_file):
     layer = make(cell, backend, return_state=False, built=False, bias_initializer="uniform")
     model = keras.Sequential([keras.Input((None, D)), layer])
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = through_a_file(model)
     x = random_case(cell)[0]
     assert loaded.layers[0].get_config() == layer.get_config()
     assert_all_close([loaded(x)], [model(x)], 1e-7, 1e-7)

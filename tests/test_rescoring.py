@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from refusals import refused
 from tfsoftmax.commands import rescore_inputs
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
@@ -95,8 +96,7 @@ def test_the_bootstrap_is_seeded_and_paired():
     same = bootstrap(errors, errors, words)
     assert (same.low, same.high, same.better) == (0, 0, 0.5)
     assert bootstrap(errors, errors + 1, words).better == 1
-    with pytest.raises(ValueError, match="`words` must not all be zero"):
-        bootstrap([1], [0], [0])
+    refused("`words` must not all be zero", bootstrap, [1], [0], [0])
 
 
 def test_the_weighted_sum_of_scores_decides():
@@ -162,8 +162,7 @@ def test_the_first_hypotheses_of_each_utterance_are_kept_with_their_scores():
         np.testing.assert_array_equal(first.acoustic, lists.acoustic[kept])
         assert first.best(-first.acoustic[:, None]).shape == (len(lists.utterances), 1)
     assert rescoring.first_hypotheses(dataclasses.replace(lists, old_lm=None), 1).old_lm is None
-    with pytest.raises(ValueError, match="`count` must lie .*Received: count=0"):
-        rescoring.first_hypotheses(lists, 0)
+    refused("`count` must lie .*Received: count=0", rescoring.first_hypotheses, lists, 0)
 
 
 def test_carried_states_make_one_text_of_the_hypotheses(finished_run):
@@ -230,17 +229,14 @@ def test_arpa_scores_are_natural_logarithms_of_the_whole_sentence(tmp_path):
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kenlm", None)
     monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
-    with pytest.raises(RuntimeError, match=r"needs kenlm: pip install kenlm"):
-        rescoring.arpa_scorer("x")
-    with pytest.raises(RuntimeError, match=r"needs jiwer: pip install jiwer"):
-        word_errors([["a"]], [["a"]])
+    refused(r"needs kenlm: pip install kenlm", rescoring.arpa_scorer, "x", error=RuntimeError)
+    refused(r"needs jiwer: pip install jiwer", word_errors, [["a"]], [["a"]], error=RuntimeError)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Weights)])
 def test_weights_are_finite(name, value):
-    with pytest.raises(ValueError, match=f"`{name}` must be finite. Received: {name}={value}"):
-        Weights(**{name: value})
+    refused(f"`{name}` must be finite. Received: {name}={value}", Weights, **{name: value})
 
 
 @pytest.mark.parametrize("name, value", [("acoustic", "none"), ("graph", "acoustic, graph, old_lm"),
@@ -253,8 +249,7 @@ def test_weights_are_not_tuned_with_other_scores(name, value):
     tuning = dataclasses.replace(lists, **{name: other})
     advice = r" \(or --old_lm_weight=0\)" if name == "old_lm" else ""
     message = f"`tune` must have the scores that `nbest` has, .*{advice}. Received: {value}$"
-    with pytest.raises(ValueError, match=message):
-        rescore_inputs.check_scores(lists, tuning, grid)
+    refused(message, rescore_inputs.check_scores, lists, tuning, grid)
     grid["old_lm_weight"] = (0.0,)
     if name == "old_lm":
         rescore_inputs.check_scores(lists, tuning, grid)

@@ -87,7 +87,7 @@ def test_what_heads_have_can_be_written_again(ours, theirs, shared):
 @pytest.mark.parametrize("objective, jit_compile", [
     *((objective, False) for objective in [*OBJECTIVES, own_softmax]), ("bpr", True),
 ])
-def test_they_train_and_are_saved(objective, jit_compile, tmp_path):
+def test_they_train_and_are_saved(objective, jit_compile, through_a_file):
     """Labels that follow from the hidden state rise in the list of the likeliest."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, V, 128)
@@ -101,8 +101,7 @@ def test_they_train_and_are_saved(objective, jit_compile, tmp_path):
     model.fit(hidden, labels, epochs=15, verbose=0)
     result = model.evaluate(hidden, labels, verbose=0)
     assert result[1] > 0.8
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again.evaluate(hidden, labels, verbose=0), result, rtol=1e-5)
     assert again.layers[-1].get_config() == head.get_config()
 

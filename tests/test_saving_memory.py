@@ -59,10 +59,9 @@ def test_saving_takes_no_more_than_the_weights_again(head, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_weights_in_half_precision_are_saved_as_they_are(dtype, tmp_path):
+def test_weights_in_half_precision_are_saved_as_they_are(dtype, through_a_file):
     model = model_of(FullSoftmax(9, dtype=dtype))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = through_a_file(model)
     kernels = [np.float32(m.layers[-1].kernel.value) for m in (model, loaded)]
     assert kernels[0].any()
     np.testing.assert_array_equal(*kernels)

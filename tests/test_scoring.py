@@ -9,6 +9,7 @@ import pytest
 
 import runs_helper
 from cases import CASES, ONE_OF_EACH, assert_all_close, randomise
+from refusals import refused
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import model as building
@@ -97,8 +98,7 @@ def test_texts_are_read_side_by_side_with_states_of_their_own():
         assert [len(of) for of in found] == [len(words) + 1 for words in text]
         wanted = reference(" <eos> ".join(map(" ".join, text)).split(), one)
         np.testing.assert_allclose(np.concatenate(found), wanted, rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match="`sentences` must not contain <eos>"):
-        list(scorer.texts([[["cat"], ["<eos>"]]]))
+    refused("`sentences` must not contain <eos>", list, scorer.texts([[["cat"], ["<eos>"]]]))
 
 
 def test_as_many_texts_are_read_at_once_as_there_are_streams(monkeypatch):
@@ -216,15 +216,12 @@ def test_constant_normalisation_takes_the_heads_own_scores(head, options):
     ({"oov": "spread", "unseen_words": 0}, "`unseen_words` must be at least 1.*=0"),
 ])
 def test_arguments_that_do_not_fit_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        Scorer(make_model(2), VOCABULARY, **options)
+    refused(message, Scorer, make_model(2), VOCABULARY, **options)
 
 
 def test_models_and_sentences_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="for `time_steps`. Received: streams=2, time_steps=20"):
         Scorer(make_model(2, 20), VOCABULARY)
-    with pytest.raises(ValueError, match="as many words as the model, 8"):
-        Scorer(make_model(2), Vocabulary(WORDS[1:5], [1] * 4))
+    refused("as many words as the model, 8", Scorer, make_model(2), Vocabulary(WORDS[1:5], [1] * 4))
     scorer = Scorer(make_model(2), VOCABULARY)
-    with pytest.raises(ValueError, match="must not contain <eos>. Received: 'the <eos>'"):
-        scorer.sentences([["the", "<eos>"]])
+    refused("must not contain <eos>. Received: 'the <eos>'", scorer.sentences, [["the", "<eos>"]])

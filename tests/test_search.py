@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES, UNITS, assert_all_equal, built, positions
+from refusals import refused
 from test_bigram_sampler import ngram
 from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
 from tfsoftmax.heads.linear import LinearHead
@@ -71,8 +72,7 @@ def test_a_hidden_state_of_nan_finds_no_words(head, kind, samples):
 def test_weights_of_nan_are_refused():
     head = built("full", 9)
     head.bias.assign(np.full(9, np.nan))
-    with pytest.raises(ValueError, match="`head` must have finite weights"):
-        WordIndex(head)
+    refused("`head` must have finite weights", WordIndex, head)
 
 
 @pytest.mark.parametrize("kind", ["ivf", "hnsw"])
@@ -193,8 +193,7 @@ def test_scores_follow_the_weights_and_the_index_is_refused_when_they_have_chang
         head.bias.assign(bias + 1)
         scores = index.likeliest(head, HIDDEN, 5).scores
         np.testing.assert_allclose(scores, before.scores + 1, rtol=1e-5)
-        with pytest.raises(ValueError, match="words.index: must be an index of the present weight"):
-            WordIndex.load(path, head)
+        refused("words.index: must be an index of the present weight", WordIndex.load, path, head)
         stale = WordIndex.load(path, head, stale=True)
         np.testing.assert_array_equal(stale.likeliest(head, HIDDEN, 5).scores, scores)
     finally:
@@ -233,8 +232,7 @@ def test_a_damaged_file_is_named(head, index, tmp_path):
     middle = len(data) // 2
     for damaged in (b"", b"no index", data[:middle], data[:middle] + b"!!!!" + data[middle + 4 :]):
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="words.index: must be an index that `save` wrote"):
-            WordIndex.load(path, head)
+        refused("words.index: must be an index that `save` wrote", WordIndex.load, path, head)
     with pytest.raises(FileNotFoundError, match="missing.index"):
         WordIndex.load(tmp_path / "missing.index", head)
 
@@ -255,8 +253,7 @@ def test_errors_name_the_argument(head, index):
     unfit = tree, tfsoftmax.FullSoftmax(V), built("differentiated", 30)
     for other in (*unfit, *after_word, *other_functions):
         for ask in (WordIndex, lambda head: index.likeliest(head, HIDDEN, 3)):
-            with pytest.raises(ValueError, match=r"`head` must be built, with P\(w \| h\) = soft"):
-                ask(other)
+            refused(r"`head` must be built, with P\(w \| h\) = soft", ask, other)
     for options, message in [
         ({"kind": "tree"}, "`kind` must be one of .'hnsw', 'ivf'"),
         ({"kind": faiss.IndexFlatIP(D + 1), "links": 3}, "without options"),
@@ -274,12 +271,10 @@ def test_errors_name_the_argument(head, index):
         ({"kind": "ivf", "lists": 10_000}, "`lists` must be at most "),
         ({"breadth": 3}, "`options` must be among .'lists', 'probes'"),
     ]:
-        with pytest.raises(ValueError, match=message):
-            WordIndex(**{"head": head, **options})
+        refused(message, WordIndex, **{"head": head, **options})
     with pytest.raises(ValueError, match="`index` must be a tfsoftmax.search.WordIndex"):
         head.top_k(HIDDEN, 3, index=faiss.IndexFlatIP(D + 1))
-    with pytest.raises(ValueError, match=r"`k` must be an integer in \[1, 2000\]"):
-        head.top_k(HIDDEN, 0, index=index)
+    refused(r"`k` must be an integer in \[1, 2000\]", head.top_k, HIDDEN, 0, index=index)
     for other in (built("full", 30), built("full without bias", V)):
         with pytest.raises(ValueError, match="`index` must be one of a head with"):
             other.top_k(np.zeros([2, UNITS]), 3, index=index)
@@ -310,8 +305,7 @@ def test_words_to_exclude_need_not_be_found_if_they_are_padding(head):
 
 def test_xla_is_refused_in_words(head, index):
     compiled = tf.function(lambda h: head.top_k(h, 3, index=index), jit_compile=True)
-    with pytest.raises(NotImplementedError, match="jit_compile=False"):
-        compiled(HIDDEN)
+    refused("jit_compile=False", compiled, HIDDEN, error=NotImplementedError)
 
 
 def test_rows_of_padding_need_find_nothing():
@@ -326,5 +320,4 @@ def test_rows_of_padding_need_find_nothing():
     queries = np.tile(np.float32([[1, 0]]), (513, 1))
     assert index.likeliest(head, queries, 5).ids.shape == (513, 5)
     assert index.likeliest(head, queries[:0], 5).ids.shape == (0, 5)
-    with pytest.raises(ValueError, match="`index` must find 5 words; .* Received: 2 of"):
-        index.likeliest(head, -queries, 5)
+    refused("`index` must find 5 words; .* Received: 2 of", index.likeliest, head, -queries, 5)

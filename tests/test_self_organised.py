@@ -217,7 +217,7 @@ def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
     assert_all_equal(again.weights, model.weights)
 
 
-def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):
+def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(through_a_file):
     model, words = compiled(SelfOrganisedSoftmax(36, np.ones(36))), chain(1000)[:, :6]
     weights = np.random.default_rng(0).uniform(size=(len(words), 5)).astype(np.float32)
     data = words[:, :-1], words[:, 1:], 4
@@ -227,8 +227,7 @@ def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(tmp_path):
     product = result["cluster_perplexity"] * result["in_cluster_perplexity"]
     np.testing.assert_allclose(product, result["perplexity"], rtol=1e-5)
     model.layers[-1].reassign()
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_array_equal(again.layers[-1].clusters, model.layers[-1].clusters)
     assert again.evaluate(*data, verbose=0) == model.evaluate(*data, verbose=0)
 

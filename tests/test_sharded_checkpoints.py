@@ -9,6 +9,7 @@ import pytest
 
 import replicas_helper
 from cases import assert_all_close, assert_all_equal
+from refusals import refused
 from test_sharded import (
     RULES,
     D,
@@ -141,8 +142,7 @@ def test_a_manifest_of_another_form_is_refused(manifest, message, tmp_path):
     model = alone()
     sharded_checkpoints.save(model, tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match=message):
-        sharded_checkpoints.restore(model, tmp_path)
+    refused(message, sharded_checkpoints.restore, model, tmp_path)
 
 
 def test_a_folder_of_other_files_is_not_replaced(tmp_path):
@@ -186,8 +186,7 @@ def test_files_of_rows_are_read_in_the_order_of_their_rows(tmp_path):
     assert len(np.unique(table)) > 11
     shifted = [*files[:-1], {**files[-1], "first": files[-1]["first"] - 1}]
     for wrong in (files[1:], shifted, [*files, files[3]]):
-        with pytest.raises(ValueError, match="manifest.json: must name files with each of"):
-            read(wrong)
+        refused("manifest.json: must name files with each of", read, wrong)
 
 
 def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
@@ -196,8 +195,7 @@ def test_a_failed_save_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     monkeypatch.setattr(sharded_checkpoints, "write_manifest", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        sharded_checkpoints.save(model, folder)
+    refused("No space left", sharded_checkpoints.save, model, folder, error=OSError)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert os.listdir(tmp_path) == [FIRST]
 

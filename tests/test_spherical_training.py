@@ -65,14 +65,13 @@ def test_a_head_that_is_not_trained_makes_no_step():
     np.testing.assert_array_equal(rows_of(model.layers[-1]), before)
 
 
-def test_a_saved_model_goes_on_as_if_it_had_not_stopped(tmp_path):
+def test_a_saved_model_goes_on_as_if_it_had_not_stopped(through_a_file):
     schedule = keras.optimizers.schedules.ExponentialDecay(1.0, 2, 0.5)
     keras.utils.set_random_seed(1)
     model = model_of(SphericalSoftmax(V, sgd_learning_rate=schedule))
     model.compile("adam", SoftmaxLoss())
     model.fit(*data(), batch_size=8, shuffle=False, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     for each in (model, again):
         each.fit(*data(), batch_size=8, shuffle=False, verbose=0)
     assert int(again.layers[-1].factors.steps) == 6

@@ -142,15 +142,14 @@ def compiled(words):
     return model
 
 
-def test_fit_trains_and_a_reloaded_model_goes_on_with_the_chunk_it_was_in(tmp_path):
+def test_fit_trains_and_a_reloaded_model_goes_on_with_the_chunk_it_was_in(through_a_file):
     words = np.random.default_rng(2).integers(0, V, (11, B, T + 1)).astype(np.int32)
     model, train = compiled(words), data(words)
     before = model.evaluate(train, verbose=0, return_dict=True)["perplexity"]
     model.fit(train, epochs=20, shuffle=False, verbose=0)
     assert model.evaluate(train, verbose=0, return_dict=True)["perplexity"] < 0.7 * before
     model.fit(train.take(7), shuffle=False, verbose=0)
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     proposal = again.layers[-1].sampler
     assert proposal.step.numpy() == 20 * 11 + 7
     assert proposal.chunk() == chunk_of(7, proposal.ends) > 0

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from refusals import refused
 from tfsoftmax.support import textio
 
 WRITERS = {"a.txt": open, "a.gz": gzip.open, "a.txt.xz": lzma.open, "a.bz2": bz2.open}
@@ -56,8 +57,7 @@ def test_every_damage_to_a_compressed_file_is_noticed(tmp_path, name):
             assert read == [text[:-1]]
     for size in range(1, len(data)):
         path.write_bytes(data[:size])
-        with pytest.raises(ValueError, match=f"{name}: must be an undamaged file"):
-            list(textio.lines(path))
+        refused(f"{name}: must be an undamaged file", list, textio.lines(path))
 
 
 @pytest.mark.parametrize("spaces, place", [(9, None), (10, None), (11, 2), (200, 2)])
@@ -67,19 +67,16 @@ def test_lines_have_at_most_so_many_bytes(tmp_path, spaces, place, end):
     if place is None:
         assert [line for _, line in textio.lines(path, 10)][1] == " " * spaces
         return
-    with pytest.raises(ValueError, match=rf"a.txt, line {place}: a line must have at most 10 byt"):
-        list(textio.lines(path, 10))
+    refused(rf"a.txt, line {place}: a line must have at most 10 byt", list, textio.lines(path, 10))
 
 
 def test_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa\nb\xffc\n")))
-    with pytest.raises(ValueError, match=r"standard input, line 2: must be UTF-8. Received: b'\\x"):
-        list(textio.lines("-"))
+    refused(r"standard input, line 2: must be UTF-8. Received: b'\\x", list, textio.lines("-"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfa\nb\n")))
     assert [line for _, line in textio.lines("-")] == ["a", "b"]
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(ValueError, match="standard input must be open"):
-        list(textio.lines("-"))
+    refused("standard input must be open", list, textio.lines("-"))
 
 
 @pytest.mark.parametrize("text, message", [
@@ -91,8 +88,7 @@ def test_standard_input_is_named(monkeypatch):
 ])
 def test_what_is_no_json_is_named(tmp_path, text, message):
     data = text if isinstance(text, bytes) else text.encode()
-    with pytest.raises(ValueError, match=f"a.json.*{message}"):
-        textio.read_json(write(tmp_path / "a.json", data))
+    refused(f"a.json.*{message}", textio.read_json, write(tmp_path / "a.json", data))
 
 
 def test_json_is_read(tmp_path):

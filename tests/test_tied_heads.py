@@ -47,7 +47,7 @@ def quantise(layer_or_model, mode):
 
 @pytest.mark.parametrize("mode", slow_unless(["int8"], ["int8", "int4", "float8"]))
 @pytest.mark.parametrize("make", [FullSoftmax, SampledSoftmax])
-def test_quantised_embedding_is_read_with_its_scale(mode, make, tmp_path):
+def test_quantised_embedding_is_read_with_its_scale(mode, make, through_a_file):
     model, head = tied(keras.layers.Embedding(V, D), make)
     before = model.predict(WORDS, verbose=0)
     quantise(model, mode)
@@ -58,8 +58,7 @@ def test_quantised_embedding_is_read_with_its_scale(mode, make, tmp_path):
     np.testing.assert_allclose(head.log_prob(hidden, labels), -nats, rtol=1e-4, atol=1e-5)
     after = model.predict(WORDS, verbose=0)
     np.testing.assert_allclose(after, before, atol={"int8": 0.1, "int4": 2, "float8": 1e-3}[mode])
-    model.save(tmp_path / "quantised.keras")
-    again = keras.saving.load_model(tmp_path / "quantised.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again.predict(WORDS, verbose=0), after, rtol=1e-5, atol=1e-5)
 
 
@@ -235,12 +234,11 @@ def test_a_copied_model_is_tied_to_its_own_embedding(copied, kind):
     np.testing.assert_allclose(other(hidden), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_copied_model_that_is_quantised_has_no_left_over_embedding(tmp_path):
+def test_a_copied_model_that_is_quantised_has_no_left_over_embedding(through_a_file):
     model, _ = tied(keras.layers.Embedding(V, D))
     copy = keras.models.clone_model(model)
     quantise(copy, "int8")
-    copy.save(tmp_path / "copy.keras")
-    again = keras.saving.load_model(tmp_path / "copy.keras")
+    again = through_a_file(copy)
     np.testing.assert_array_equal(again(WORDS), copy(WORDS))
 
 

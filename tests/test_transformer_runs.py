@@ -185,7 +185,7 @@ def test_every_head_ends_the_model(head):
     assert np.abs(changed[:, 3] - log_probs[:, 3]).max() > 1e-3
 
 
-def test_an_adaptive_input_tied_to_the_output_shares_its_tables_and_comes_back(tmp_path):
+def test_an_adaptive_input_tied_to_the_output_shares_its_tables_and_comes_back(through_a_file):
     tied = {"head": "adaptive", "head_options": {"cutoffs": [3], "projection_factor": 2}}
     model = make_model(2, 3, tie_embeddings=True, **tied)
     assert model.get_layer("head").tied_to is model.get_layer("embedding")
@@ -196,8 +196,7 @@ def test_an_adaptive_input_tied_to_the_output_shares_its_tables_and_comes_back(t
     np.testing.assert_allclose(
         scaled(words), model.get_layer("embedding")(words) * 8**0.5, rtol=1e-5
     )
-    model.save(tmp_path / "model.keras")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+    again = through_a_file(model)
     np.testing.assert_allclose(again(words), model(words), rtol=1e-5)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from refusals import refused
 from runs_helper import CONFIG, MODEL, events, tool
 from tfsoftmax import SelfOrganisedSoftmax, language_model
 from tfsoftmax.commands import tfprof
@@ -90,11 +91,9 @@ def test_a_run_reads_its_own_copy_of_a_file_from_anywhere(class_run, corpus, tmp
 def test_a_copy_that_was_changed_is_named(class_run, corpus, tmp_path):
     copy = shutil.copytree(class_run[0].directory, tmp_path / "run")
     write_codes(copy / "files" / "classes.txt", corpus.vocabulary.words, shift=1)
-    with pytest.raises(ValueError, match="files/classes.txt: must be as it was written"):
-        runs.load(str(copy), 1)
+    refused("files/classes.txt: must be as it was written", runs.load, str(copy), 1)
     (copy / "files" / "classes.txt").unlink()
-    with pytest.raises(ValueError, match="classes.txt: must be .* Received: no such file"):
-        runs.load(str(copy), 1)
+    refused("classes.txt: must be .* Received: no such file", runs.load, str(copy), 1)
 
 
 def test_a_run_keeps_its_own_copy_of_learnt_clusters(corpus, tmp_path):
@@ -151,8 +150,7 @@ def test_only_checkpoints_of_the_run_are_deleted(tmp_path):
     others = {"step-000000007", "step-notes", "step-000000005", "step-000000001-mybackup"}
     assert others < set(os.listdir(folder))
     assert (elsewhere / "step-000000007").exists()
-    with pytest.raises(ValueError, match="step-000000007: must not exist"):
-        saved(folder, 7)
+    refused("step-000000007: must not exist", saved, folder, 7)
     assert restored(own) == ({"step": 3}, 3.0)
     assert not list(folder.glob("*.partial"))
 
@@ -193,20 +191,17 @@ def test_a_checkpoint_is_bound_to_its_progress_and_to_its_run(tmp_path):
     progress = tmp_path / "own/step-000000120/progress.json"
     content = progress.read_text()
     progress.write_text(content.replace("120", "160"))
-    with pytest.raises(ValueError, match="progress.json: must be as it was written"):
-        restored(own)
+    refused("progress.json: must be as it was written", restored, own)
     progress.write_text(content)
     for file in ("progress.json", "variables.index", "variables.data-00000-of-00001"):
         shutil.copy(other.path("step-000000181", file), tmp_path)
     shutil.rmtree(own.path("step-000000120"))
     shutil.copytree(other.path("step-000000181"), own.path("step-000000120"))
-    with pytest.raises(ValueError, match="manifest.json: must be of this run, with run='a'"):
-        restored(own)
+    refused("manifest.json: must be of this run, with run='a'", restored, own)
     with pytest.raises(ValueError, match="must be of this run, with model_sha256='c'"):
         restored(checkpoints(tmp_path / "other", run="another", model_sha256="c"))
     os.unlink(own.path("step-000000120", "manifest.json"))
-    with pytest.raises(ValueError, match="manifest.json"):
-        restored(own)
+    refused("manifest.json", restored, own)
 
 
 def test_any_flipped_bit_of_a_checkpoint_is_found(tmp_path):
@@ -235,8 +230,7 @@ def test_pointers_lead_nowhere_else(tmp_path):
     own = checkpoints(saved(tmp_path / "own", 1).directory)
     for name in (str(tmp_path / "other"), "../other", 3):
         own._point({"last": name})
-        with pytest.raises(ValueError, match="pointers.json.*must (name|be a string)"):
-            own.name()
+        refused("pointers.json.*must (name|be a string)", own.name)
 
 
 def test_a_reader_takes_the_newer_checkpoint_when_its_own_is_deleted(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from refusals import refused
 from tfsoftmax.corpora import hub_datasets
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.prepare import prepare
@@ -53,13 +54,11 @@ def test_marks_at_the_ends_of_lines_make_the_corpus_that_there_is_without_them(
 @pytest.mark.parametrize("mark", sorted(MARKS))
 def test_marks_inside_a_line_are_refused_with_the_file_and_the_line(tmp_path, mark):
     write_lines(tmp_path / "x.txt", ["a b", f"a {mark} b {mark}"])
-    with pytest.raises(ValueError, match=f"x.txt, line 2: must not contain {mark} inside"):
-        prepared(tmp_path, "x")
+    refused(f"x.txt, line 2: must not contain {mark} inside", prepared, tmp_path, "x")
     (tmp_path / "x.jsonl").write_text(json.dumps({"text": "a b\n"}) + "\n" * 2 + json.dumps(
         {"text": f"c\na {mark} b"}))
     config = PrepareConfig("text", str(tmp_path / "j"), train=str(tmp_path / "x.jsonl"), streams=1)
-    with pytest.raises(ValueError, match=f"x.jsonl, line 3: must not contain {mark} inside"):
-        prepare(config, progress=False)
+    refused(f"x.jsonl, line 3: must not contain {mark} inside", prepare, config, progress=False)
     with pytest.raises(ValueError, match="`valid`, line 2: must not contain <s> inside"):
         list(Unmarked([["a"], ["b <s> c"]], "valid", in_words=True))
 
@@ -129,8 +128,7 @@ def test_marks_in_pairs_of_files_name_the_file_of_the_source(tmp_path):
         corpus="text", out=str(tmp_path / "out"), train=str(tmp_path / "s?"),
         train_targets=str(tmp_path / "t?"), batch_size=1,
     )
-    with pytest.raises(ValueError, match="s2, line 2: must not contain <s> inside"):
-        pairs.prepare(config, progress=False)
+    refused("s2, line 2: must not contain <s> inside", pairs.prepare, config, progress=False)
 
 
 def test_words_that_merely_contain_marks_are_words():

@@ -12,6 +12,7 @@ import sys
 import pytest
 from text_files import config, contents, read_back, write_texts
 
+from refusals import refused
 from tfsoftmax.commands.options import attribute_helps
 from tfsoftmax.corpora import catalogue, encoding, shuffle, sources
 from tfsoftmax.corpora import manifest as manifests
@@ -141,8 +142,7 @@ def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
         prepare(config(tmp_path, corpus="novel"), progress=False)
     with pytest.raises(ValueError, match="`train` must be given with corpus=text only"):
         prepare(config(tmp_path, corpus="ptb"), progress=False)
-    with pytest.raises(ValueError, match="`train` must name files"):
-        prepare(config(tmp_path, train=()), progress=False)
+    refused("`train` must name files", prepare, config(tmp_path, train=()), progress=False)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,8 @@ def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
 )
 def test_impossible_settings_are_refused(setting):
     (name, value), = setting.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be at least .*{name}={value}"):
-        PrepareConfig(out="x", **setting)
-    with pytest.raises(ValueError, match="`out` must name a directory"):
-        PrepareConfig()
+    refused(f"`{name}` must be at least .*{name}={value}", PrepareConfig, out="x", **setting)
+    refused("`out` must name a directory", PrepareConfig)
 
 
 def test_the_help_names_every_corpus_and_its_smallest_count():

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from cases import assert_all_equal
+from refusals import refused
 from runs_helper import places
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import publishing, tfrecord
@@ -137,8 +138,7 @@ def test_batches_have_static_shapes_and_types(tmp_path):
 ])
 def test_bad_ranges_are_refused(tmp_path, arguments, message):
     make_corpus(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        batches(Corpus.load(tmp_path), **arguments)
+    refused(message, batches, Corpus.load(tmp_path), **arguments)
 
 
 def test_directory_without_manifest_is_refused(tmp_path):
@@ -150,8 +150,7 @@ def test_truncated_record_file_is_refused(tmp_path):
     make_corpus(tmp_path)
     path = tmp_path / "train-00000.tfrecord"
     path.write_bytes(path.read_bytes()[:-7])
-    with pytest.raises(ValueError, match="train-00000.tfrecord: must have .* bytes"):
-        Corpus.load(tmp_path)
+    refused("train-00000.tfrecord: must have .* bytes", Corpus.load, tmp_path)
 
 
 def test_missing_record_file_is_refused(tmp_path):
@@ -169,15 +168,13 @@ def test_foreign_record_file_of_the_same_size_is_refused_when_read(tmp_path):
     file = "train-00000.tfrecord"
     (tmp_path / "a" / file).write_bytes((tmp_path / "b" / file).read_bytes())
     corpus = Corpus.load(tmp_path / "a")
-    with pytest.raises(ValueError, match="train-00000.tfrecord: must be as it was"):
-        batches(corpus, "train")
+    refused("train-00000.tfrecord: must be as it was", batches, corpus, "train")
 
 
 def test_vocabulary_of_another_corpus_is_refused(tmp_path):
     make_corpus(tmp_path)
     Vocabulary.build({"other": 1}).save(tmp_path / manifests.VOCABULARY)
-    with pytest.raises(ValueError, match="vocabulary.txt: must be the vocabulary that the record"):
-        Corpus.load(tmp_path)
+    refused("vocabulary.txt: must be the vocabulary that the record", Corpus.load, tmp_path)
 
 
 @pytest.mark.parametrize("change, message", [
@@ -189,8 +186,7 @@ def test_damaged_manifest_is_refused(tmp_path, change, message):
     make_corpus(tmp_path)
     path = tmp_path / manifests.MANIFEST
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ValueError, match=f"manifest.json: {message}"):
-        Corpus.load(tmp_path)
+    refused(f"manifest.json: {message}", Corpus.load, tmp_path)
 
 
 def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path):
@@ -227,8 +223,7 @@ def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp
 def test_manifest_that_is_no_json_is_refused(tmp_path):
     make_corpus(tmp_path)
     (tmp_path / manifests.MANIFEST).write_text("{")
-    with pytest.raises(ValueError, match="manifest.json: must be JSON. Received: Expecting"):
-        Corpus.load(tmp_path)
+    refused("manifest.json: must be JSON. Received: Expecting", Corpus.load, tmp_path)
 
 
 def test_loaded_corpus_is_frozen_and_counts_match(tmp_path):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from refusals import refused
 from tfsoftmax.corpora import hub_datasets
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.prepare import prepare
@@ -73,15 +74,13 @@ def test_repeated_texts_do_not_make_a_large_block(tmp_path):
 
 def test_half_a_surrogate_pair_is_named(tmp_path):
     json_lines(tmp_path / "a.jsonl", ["a", "a \ud800 b"])
-    with pytest.raises(ValueError, match="a.jsonl, line 2: each line must hold whole characters"):
-        lines(tmp_path / "a.jsonl")
+    refused("a.jsonl, line 2: each line must hold whole characters", lines, tmp_path / "a.jsonl")
 
 
 def test_a_table_that_is_not_utf8_is_named(tmp_path):
     path = parquet(tmp_path / "a.parquet", ["a b", "aXb", "c"])
     path.write_bytes(path.read_bytes().replace(b"aXb", b"a\xffb"))
-    with pytest.raises(ValueError, match="a.parquet, row 2: must be UTF-8. Received: .*0xff"):
-        lines(path)
+    refused("a.parquet, row 2: must be UTF-8. Received: .*0xff", lines, path)
 
 
 def test_files_without_the_field_are_named(tmp_path):
@@ -100,15 +99,13 @@ def test_files_without_the_field_are_named(tmp_path):
 ])
 def test_wrong_lines_of_json_are_named(tmp_path, line, message):
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n' + line)
-    with pytest.raises(ValueError, match=message):
-        lines(tmp_path / "a.jsonl")
+    refused(message, lines, tmp_path / "a.jsonl")
 
 
 def test_damaged_tables_are_named(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "a.parquet").write_text("no table")
-    with pytest.raises(ValueError, match="a.parquet: must be an undamaged file. Received: "):
-        lines(tmp_path / "a.parquet")
+    refused("a.parquet: must be an undamaged file. Received: ", lines, tmp_path / "a.parquet")
 
 
 def test_every_flipped_byte_of_a_table_that_is_noticed_is_an_error_with_the_name(tmp_path):
@@ -137,8 +134,7 @@ def test_a_corpus_is_the_same_from_text_json_and_parquet(tmp_path):
     assert len({corpus.split("train").files[0].sha256 for corpus in corpora}) == 1
     other = PrepareConfig("text", str(tmp_path / "jsonl"), train=str(tmp_path / "a.jsonl"),
                           streams=2, time_steps=3, field="body")
-    with pytest.raises(ValueError, match="field is 'text', not 'body'"):
-        prepare(other, progress=False)
+    refused("field is 'text', not 'body'", prepare, other, progress=False)
 
 
 def of_hub(tmp_path, name, **changes):
@@ -166,8 +162,7 @@ def test_a_folder_of_files_is_a_data_set(tmp_path, offline, monkeypatch):
     assert (corpus.split("train").sentences, corpus.split("valid").words) == (4, 2)
     of_hub(tmp_path, folder)  # is already there
     json_lines(folder / "validation.jsonl", ["another mat"])
-    with pytest.raises(ValueError, match="the input files were different"):
-        of_hub(tmp_path, folder)
+    refused("the input files were different", of_hub, tmp_path, folder)
 
 
 def test_a_data_set_on_disk_is_read(tmp_path, offline):

@@ -7,6 +7,7 @@ import lzma
 
 import pytest
 
+from refusals import refused
 from tfsoftmax.corpora import text
 from tfsoftmax.corpora.text import TextFiles, expand
 
@@ -83,15 +84,13 @@ def test_damaged_compressed_file_is_refused(tmp_path, name, damage):
     path = tmp_path / name
     write(path, b"some words here\n" * 50)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=f"{name}: must be an undamaged file"):
-        lines(path)
+    refused(f"{name}: must be an undamaged file", lines, path)
 
 
 def test_endless_line_is_refused_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "LINE_BYTES", 100)
     path = write(tmp_path / "a.txt", b"word " * 60)
-    with pytest.raises(ValueError, match="a.txt, line 1: a line must have at most 100 bytes"):
-        lines(path, block_bytes=10)
+    refused("a.txt, line 1: a line must have at most 100 bytes", lines, path, block_bytes=10)
 
 
 def test_globs_expand_sorted_and_each_file_once(tmp_path):
@@ -103,5 +102,4 @@ def test_globs_expand_sorted_and_each_file_once(tmp_path):
 def test_pattern_without_a_file_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="`valid` must name existing files.*none-"):
         expand([str(tmp_path / "none-*")], "valid")
-    with pytest.raises(ValueError, match="`train` must name files"):
-        expand([str(tmp_path)], "train")
+    refused("`train` must name files", expand, [str(tmp_path)], "train")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tokenizer_files import TEXT, byte_level, lower_case
 
+from refusals import refused
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora import tokenizers
 from tfsoftmax.corpora.config import PrepareConfig
@@ -232,12 +233,10 @@ def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path,
     prepare(given, progress=False)  # is already there
     assert kept.stat().st_mtime_ns == before
     (tmp_path / "letters.model").write_text("others")
-    with pytest.raises(ValueError, match="`out` must not hold another corpus.*tokenizer is"):
-        prepare(given, progress=False)
+    refused("`out` must not hold another corpus.*tokenizer is", prepare, given, progress=False)
     prepare(config(tmp_path, letters, overwrite=True), progress=False)
     kept.write_text("damaged")
-    with pytest.raises(ValueError, match="must be as it was written"):
-        Corpus.load(tmp_path / "out")
+    refused("must be as it was written", Corpus.load, tmp_path / "out")
     kept.unlink()
     with pytest.raises(FileNotFoundError, match="tokenizer.model: must exist next to its manifest"):
         Corpus.load(tmp_path / "out")
@@ -249,8 +248,7 @@ def test_a_manifest_may_name_no_other_file(tmp_path, letters):
     manifest = json.loads(path.read_text())
     manifest["tokenizer"]["path"] = "../../secret"
     path.write_text(json.dumps(manifest))
-    with pytest.raises(ValueError, match="`tokenizer.path` must be tokenizer.model or"):
-        Corpus.load(tmp_path / "out")
+    refused("`tokenizer.path` must be tokenizer.model or", Corpus.load, tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["sentencepiece", "sentencepiece_bpe"])
@@ -299,8 +297,7 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path, packa
 def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
     pytest.importorskip(package)
     (tmp_path / name).write_text("{}")
-    with pytest.raises(ValueError, match=f"{name}: must be a model of sentencepiece, or"):
-        load_tokenizer(tmp_path / name)
+    refused(f"{name}: must be a model of sentencepiece, or", load_tokenizer, tmp_path / name)
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -309,5 +306,4 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
     ({"seed": 1 << 32}, "`seed` must be below 2..32 for sentencepiece. Received: seed=4294967296"),
 ])
 def test_wrong_choices_are_named(tmp_path, changes, message):
-    with pytest.raises(ValueError, match=message):
-        prepare(config(tmp_path, **{"max_vocab": None, **changes}), progress=False)
+    refused(message, prepare, config(tmp_path, **{"max_vocab": None, **changes}), progress=False)

@@ -6,6 +6,7 @@ import json
 import pytest
 from pair_files import config, prepared, read_back
 
+from refusals import refused
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.pairs import batches as pair_batches
@@ -39,8 +40,7 @@ def damage(tmp_path, name, text):
 @pytest.mark.parametrize("line, columns", [(b"no tab here", 1), (b"a\tb\tc", 3)])
 def test_wrong_columns_are_refused_with_their_line(tmp_path, pairs, line, columns):
     path = damage(tmp_path, "bad.tsv", b"a\tb\n" + line + b"\n")
-    with pytest.raises(ValueError, match=f"bad.tsv, line 2: must have two columns.*{columns} in"):
-        prepared(tmp_path, train=path)
+    refused(f"bad.tsv, line 2: must have two columns.*{columns} in", prepared, tmp_path, train=path)
 
 
 def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs):
@@ -62,8 +62,7 @@ def test_files_of_different_length_are_refused_with_both_lengths(tmp_path, pairs
     (b"a\t" + b"b " * 31 + b"\n", "`train` must hold.*1 with a longer target"),
 ])
 def test_texts_that_make_no_pairs_are_refused(tmp_path, pairs, content, message):
-    with pytest.raises(ValueError, match=message):
-        prepared(tmp_path, train=damage(tmp_path, "train.bad", content))
+    refused(message, prepared, tmp_path, train=damage(tmp_path, "train.bad", content))
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -86,14 +85,12 @@ def test_prepared_again_it_is_left_alone_and_damage_and_changes_are_noticed(
     prepared(tmp_path)
     prepare(config(tmp_path))
     assert "it is intact" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="max_source is 100, not 9"):
-        prepared(tmp_path, max_source=9)
+    refused("max_source is 100, not 9", prepared, tmp_path, max_source=9)
     path = tmp_path / "out" / "valid-texts.tsv.gz"
     data = bytearray(path.read_bytes())
     data[20] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="it is damaged: .*valid-texts.tsv.gz: must be as it was"):
-        prepared(tmp_path)
+    refused("it is damaged: .*valid-texts.tsv.gz: must be as it was", prepared, tmp_path)
     with pytest.raises(ValueError, match="valid-texts.tsv.gz: must be as it was"):
         list(texts(PairCorpus.load(tmp_path / "out"), "valid"))
     prepared(tmp_path, overwrite=True)
@@ -101,8 +98,7 @@ def test_prepared_again_it_is_left_alone_and_damage_and_changes_are_noticed(
 
 def test_a_reader_of_sentences_refuses_pairs(tmp_path, pairs):
     prepared(tmp_path)
-    with pytest.raises(ValueError, match="must be a corpus of sentences; .* one of pairs"):
-        Corpus.load(tmp_path / "out")
+    refused("must be a corpus of sentences; .* one of pairs", Corpus.load, tmp_path / "out")
 
 
 @pytest.mark.parametrize("side, lost", [("targets", False), ("targets", True), ("sources", True)])
@@ -120,5 +116,4 @@ def test_texts_that_change_between_the_passes_are_noticed(tmp_path, pairs, monke
         original(self, ids, lengths)
 
     monkeypatch.setattr(pair_batches.EncodedTexts, "add", changed)
-    with pytest.raises(RuntimeError, match="did the text change meanwhile"):
-        prepared(tmp_path)
+    refused("did the text change meanwhile", prepared, tmp_path, error=RuntimeError)

@@ -145,15 +145,14 @@ def test_weights_start_in_their_range_and_none_like_another():
 
 
 @pytest.mark.parametrize("attention", ["luong", "bahdanau"])
-def test_mixed_precision_and_a_saved_file(attention, tmp_path):
+def test_mixed_precision_and_a_saved_file(attention, through_a_file):
     exact = make_model(attention=attention)
     mixed = make_model(attention=attention, precision="mixed_bfloat16")
     np.testing.assert_allclose(
         softmax(logits_of(mixed, SOURCE, TARGET)), softmax(logits_of(exact, SOURCE, TARGET)),
         atol=0.05,
     )
-    exact.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = through_a_file(exact)
     np.testing.assert_array_equal(
         logits_of(loaded, SOURCE, TARGET), logits_of(exact, SOURCE, TARGET)
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.inputs.title_baselines import NearestTitles, first_words
+from refusals import refused
 from tfsoftmax.pairs.rouge import DUC_BYTES, first_bytes, rouge, rouge_scores
 from tfsoftmax.pairs.stems import stem
 from tfsoftmax.support.resampling import estimated_mean, resampled_ratios
@@ -154,14 +155,12 @@ def test_intervals_are_those_of_a_loop(monkeypatch):
     ((["a"], [["a"]], "f1", 0), "`max_bytes` must be at least 1. Received: max_bytes=0"),
 ])
 def test_wrong_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        rouge(*arguments)
+    refused(message, rouge, *arguments)
 
 
 def test_first_words():
     assert first_words(["the cat sat on it", "a dog", ""], 3) == ["the cat sat", "a dog", ""]
-    with pytest.raises(ValueError, match="`count` must be at least 1. Received: count=0"):
-        first_words(["a"], 0)
+    refused("`count` must be at least 1. Received: count=0", first_words, ["a"], 0)
 
 
 def test_nearest_titles_are_those_of_the_greatest_cosine():
@@ -187,5 +186,4 @@ def test_nearest_titles_are_those_of_the_greatest_cosine():
         found = int(nearest.titles([asked])[0].split()[1])
         assert cosines[found] == pytest.approx(max(cosines))
     assert nearest.titles(["unseen", ""]) == ["title 0"] * 2
-    with pytest.raises(ValueError, match="`titles` must have one title for each source"):
-        NearestTitles(["a"], [])
+    refused("`titles` must have one title for each source", NearestTitles, ["a"], [])

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from refusals import refused
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 
@@ -176,13 +177,11 @@ def test_words_without_successors_have_the_unigram():
 ])
 def test_damaged_files_are_named(content, message, tmp_path):
     (tmp_path / "arpa").write_text(content)
-    with pytest.raises(ValueError, match=f"arpa.*{message}"):
-        BackoffBigrams.read_arpa(tmp_path / "arpa", WORDS)
+    refused(f"arpa.*{message}", BackoffBigrams.read_arpa, tmp_path / "arpa", WORDS)
 
 
 def test_a_bad_discount_is_named():
-    with pytest.raises(ValueError, match=r"`discount` must lie in \(0, 1\]. Received: discount=0"):
-        counted(discount=0)
+    refused(r"`discount` must lie in \(0, 1\]. Received: discount=0", counted, discount=0)
 
 
 
@@ -198,5 +197,4 @@ def test_a_bad_discount_is_named():
 def test_arrays_that_do_not_fit_are_named(change, message):
     model = counted()
     change = {k: v if k != "words" else np.full_like(model.words, v) for k, v in change.items()}
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(model, **change)
+    refused(message, dataclasses.replace, model, **change)

@@ -5,6 +5,8 @@ import numpy as np
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.pairs.config import PairsConfig, Seq2SeqConfig
 from tfsoftmax.pairs.prepare import prepare
+from tfsoftmax.pairs.task import PAIRS
+from tfsoftmax.runs import training
 
 MODEL = Seq2SeqConfig(embedding_units=12, hidden_units=16, dropout=0.1, init_scale=0.5)
 CONFIG = TrainingConfig(
@@ -14,6 +16,13 @@ CONFIG = TrainingConfig(
 FLAGS = ["--embedding_units=12", "--hidden_units=16", "--dropout=0.1", "--init_scale=0.5",
          "--optimizer=adam", "--learning_rate=0.02", "--clip_norm=5", "--reduce=token",
          "--epochs=2", "--log_steps=1", "--checkpoint_steps=7"]
+
+
+def train_pairs(corpus, directory, model=MODEL):
+    """What `training.train` returns for a run on pairs; it shows nothing."""
+    return training.train(
+        corpus.directory, str(directory), model, CONFIG, verbose=False, task=PAIRS
+    )
 
 
 def make_pairs(count, seed):

@@ -1,19 +1,25 @@
 """A small corpus, runs on it, and tools run as a user runs them."""
 
+import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import command_server
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
+from tfsoftmax.runs import training
 from tfsoftmax.runs.checkpoints import weight_variables
 from tfsoftmax.runs.runs import Run
+from tfsoftmax.runs.trainer import Trainer
 
 SMALL = ["--embedding_units=9", "--hidden_units=11", "--epochs=2", "--pseudo_epochs=2",
          "--log_steps=1", "--learning_rate=0.5", "--clip_norm=5", "--checkpoint_steps=20",
@@ -42,6 +48,12 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
         PrepareConfig("text", str(directory / "data"), **texts, streams=streams, time_steps=steps),
         progress=False,
     )
+
+
+def train(corpus, directory, model=MODEL, config=CONFIG, **changes):
+    """What `training.train` returns for a configuration with changes; it shows nothing."""
+    config = dataclasses.replace(config, **changes)
+    return training.train(corpus.directory, str(directory), model, config, verbose=False)
 
 
 def saved_run(directory, config, vocabulary, model):
@@ -92,6 +104,13 @@ def tool(*arguments, check=True, interpreter=(), path=None, cwd=None, input=""):
     return result
 
 
+def error_of(*arguments, **options):
+    """What a command says that ends with the status 1."""
+    done = tool(*arguments, check=False, **options)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
 def final_weights(run):
     folder = run.checkpoints.path(run.checkpoints.name())
     reader = tf.train.load_checkpoint(f"{folder}/variables")
@@ -130,6 +149,52 @@ def assert_same_run(finished, run):
         assert [[m[k] for k in keys] for m in events(run, event)] == [
             [m[k] for k in keys] for m in events(finished, event)
         ]
+
+
+@contextlib.contextmanager
+def after_step(step, action):
+    """Has `action` called with the trainer when a step is done, before it is logged."""
+    log = Trainer._log_step
+
+    def act_and_log(self, *arguments):
+        if self.progress.step == step:
+            action(self)
+        return log(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_log_step", act_and_log)
+        yield
+
+
+def stopped_at(step):
+    """Interrupts training after a step, as a signal does."""
+    return after_step(step, lambda trainer: setattr(trainer, "interrupted", True))
+
+
+def send_sigterm(_=None):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def kill_and_finish(line, run, steps):
+    """Kills a command line's process when its run has logged each of the steps; then it may end."""
+    for step in steps:
+        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for_step(run, step, process)
+        finally:
+            process.kill()
+            process.wait()
+        assert not events(run, "finished")
+    assert tool(*line[3:]).stdout
+
+
+def wait_for_step(run, step, process, seconds=300):
+    """Returns when a running process has logged a step; fails if it ends or takes too long."""
+    deadline = time.monotonic() + seconds
+    while max([m["step"] for m in run.metrics()], default=0) < step:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline, f"it did not reach step {step} in {seconds} seconds"
+        time.sleep(0.002)
 
 
 def events(run, event):

@@ -8,7 +8,7 @@ import pytest
 
 from demo_helper import HEADS, WORDS, shown_runs
 from experiments.measurements import demo_screenshot
-from runs_helper import tool
+from runs_helper import error_of, tool
 from tfsoftmax.commands import demo_page
 from tfsoftmax.commands.demo_page import Page, continuations, groups, next_words, path, score
 from tfsoftmax.corpora.tokenizers import Words
@@ -163,14 +163,14 @@ def test_questions_at_the_same_time_do_not_mix_states(page):
 
 @pytest.mark.parametrize("port", ["0", "65536"])
 def test_ports_out_of_range_are_named(port):
-    done = tool("demo", "--run=x", f"--port={port}", check=False)
-    assert f"`port` must lie in [1, 65536). Received: port={port}" in done.stderr
+    done = error_of("demo", "--run=x", f"--port={port}")
+    assert f"`port` must lie in [1, 65536). Received: port={port}" in done
 
 
 def test_without_gradio_a_sentence_says_what_to_install(tmp_path):
     (tmp_path / "gradio.py").write_text("raise ModuleNotFoundError('no gradio')")
-    done = tool("demo", "--run=x", check=False, path=str(tmp_path))
-    assert done.stderr == "error: the page needs gradio: pip install gradio\n"
+    done = error_of("demo", "--run=x", path=str(tmp_path))
+    assert done == "error: the page needs gradio: pip install gradio\n"
 
 
 def parts_of(page):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from runs_helper import tool
+from runs_helper import error_of, tool
 from tfsoftmax import ModelConfig, Vocabulary
 from tfsoftmax.commands import score
 from tfsoftmax.heads.char_cnn import with_words
@@ -90,8 +90,8 @@ def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
     assert closed["oov_tokens"] == 2 and opened["oov_tokens"] == 0
     assert closed["tokens"] == opened["tokens"] == 7 and opened["perplexity"] > 1
     assert opened["perplexity"] != closed["perplexity"]
-    done = tool("score", f"--run={tmp_path / 'run'}", "--open_vocabulary", check=False, input="w1")
-    assert done.stderr.startswith("error: `open_vocabulary` must be used with a file")
+    done = error_of("score", f"--run={tmp_path / 'run'}", "--open_vocabulary", input="w1")
+    assert done.startswith("error: `open_vocabulary` must be used with a file")
 
 
 def test_scores_depend_on_the_unseen_words_of_the_whole_file_which_is_said(corpus, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import runs_helper
+from refusals import refused
 from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.corpora.records import Corpus
@@ -21,7 +22,7 @@ from tfsoftmax.corpora.tokenizers import load_tokenizer
 from tfsoftmax.lm.evaluation import exact_evaluator, text_measures
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 from tfsoftmax.support.vocabulary import UNK
 
 LINES = ["the cat sat on the mat", "a cat  sat 😀 down", "the mat is on the cat"] * 12
@@ -72,8 +73,7 @@ def run(tmp_path_factory):
     pytest.importorskip("sentencepiece")
     folder = tmp_path_factory.mktemp("pieces")
     corpus = small_pieces(folder)
-    training.train(corpus.directory, str(folder / "run"), runs_helper.MODEL, runs_helper.CONFIG,
-                   verbose=False)
+    runs_helper.train(corpus, folder / "run")
     return runs.Run(str(folder / "run"))
 
 
@@ -118,8 +118,7 @@ def test_a_damaged_tokenizer_of_a_run_is_refused(run):
     try:
         with open(path, "ab") as file:
             file.write(b"x")
-        with pytest.raises(ValueError, match="must be as it was written"):
-            run.tokenizer()
+        refused("must be as it was written", run.tokenizer)
     finally:
         with open(path, "wb") as file:
             file.write(content)
@@ -127,8 +126,7 @@ def test_a_damaged_tokenizer_of_a_run_is_refused(run):
 
 def test_a_run_of_words_splits_at_blanks(tmp_path):
     corpus = runs_helper.small_corpus(tmp_path)
-    training.train(corpus.directory, str(tmp_path / "run"), runs_helper.MODEL, runs_helper.CONFIG,
-                   verbose=False)
+    runs_helper.train(corpus, tmp_path / "run")
     run = runs.Run(str(tmp_path / "run"))
     assert run.tokenizer_path() is None and run.tokenizer().encode(" a  b") == ["a", "b"]
     assert "word_perplexity" not in runs_helper.events(run, "valid")[-1]
@@ -141,9 +139,7 @@ def test_a_run_goes_on_with_its_own_tokenizer_only(run, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()
     other = small_pieces(folder, "sentencepiece_bpe")
-    with pytest.raises(ValueError, match="be new or of the same config.*tokenizer"):
-        training.train(other.directory, run.directory, runs_helper.MODEL, runs_helper.CONFIG,
-                       verbose=False)
+    refused("be new or of the same config.*tokenizer", runs_helper.train, other, run.directory)
 
 
 def scores_of(run, sentences):
@@ -187,9 +183,10 @@ def test_score_gives_each_word_the_scores_of_its_pieces(run, tmp_path):
 
 def test_score_refuses_an_open_vocabulary(run, tmp_path):
     (tmp_path / "in").write_text("a\n")
-    done = runs_helper.tool("score", f"--run={run.directory}", f"--input={tmp_path / 'in'}",
-                            "--open_vocabulary", check=False)
-    assert "`open_vocabulary` must be used with a run on words" in done.stderr
+    done = runs_helper.error_of(
+        "score", f"--run={run.directory}", f"--input={tmp_path / 'in'}", "--open_vocabulary"
+    )
+    assert "`open_vocabulary` must be used with a run on words" in done
 
 
 def test_generate_writes_text(run):
@@ -262,9 +259,8 @@ def test_a_corpus_of_another_tokenizer_with_the_same_pieces_is_refused(run, tmp_
     path.write_bytes(path.read_bytes() + b"x")
     after = hashlib.sha256(path.read_bytes()).hexdigest()
     manifest.write_text(manifest.read_text().replace(before, after))
-    done = runs_helper.tool("evaluate", f"--run={run.directory}", f"--data={tmp_path / 'data'}",
-                            check=False)
-    assert "`data` must have the tokenizer that the run was trained with" in done.stderr
+    done = runs_helper.error_of("evaluate", f"--run={run.directory}", f"--data={tmp_path / 'data'}")
+    assert "`data` must have the tokenizer that the run was trained with" in done
 
 
 def test_evaluation_needs_no_tokenizer(run, monkeypatch):
@@ -273,5 +269,4 @@ def test_evaluation_needs_no_tokenizer(run, monkeypatch):
     loaded = Corpus.load(data_of(run))
     model, _, _ = runs.load(run.directory, loaded.streams, loaded.time_steps)
     assert exact_evaluator(model)(loaded, "valid")["bits_per_byte"] > 0
-    with pytest.raises(RuntimeError, match="needs sentencepiece"):
-        run.tokenizer()
+    refused("needs sentencepiece", run.tokenizer, error=RuntimeError)

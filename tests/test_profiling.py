@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from runs_helper import tool
+from runs_helper import error_of, tool
 from tfsoftmax.commands import tfprof
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
@@ -145,9 +145,9 @@ def test_damaged_profiles_are_named(full, tmp_path, damage, message):
     (["--time_steps=0"], "`time_steps` must not be given with --run"),
 ])
 def test_mistakes_are_named(arguments, message, finished_run):
-    result = tool("tfprof", f"--run={finished_run.directory}", *arguments, check=False)
-    assert result.returncode == 1 and message in result.stderr
-    assert "Traceback" not in result.stderr
+    result = error_of("tfprof", f"--run={finished_run.directory}", *arguments)
+    assert message in result
+    assert "Traceback" not in result
 
 
 @pytest.mark.slow

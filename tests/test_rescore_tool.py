@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nbest_helper import archive, binary_float, integers, write
-from runs_helper import tool
+from runs_helper import error_of, tool
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring, transcripts
@@ -195,9 +195,9 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
     ):
         weight = ["--arpa_weight=1"] * flag.startswith("--arpa")
         nbest_lists = f"--nbest={lists / 'nbest'}"
-        done = tool("rescore", "--run=x", nbest_lists, flag, *weight, check=False)
-        assert done.stderr.startswith("error: ") and message in done.stderr
-        assert done.stderr.count("\n") == 1
+        done = error_of("rescore", "--run=x", nbest_lists, flag, *weight)
+        assert done.startswith("error: ") and message in done
+        assert done.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["nbest", "nbest.jsonl"])
@@ -205,19 +205,19 @@ def test_nothing_that_is_read_is_replaced(lists, tmp_path, name):
     path = tmp_path / name
     text = (lists / "nbest").read_text() if name == "nbest" else '{"id": 1, "nbest": ["x"]}\n'
     path.write_text(text)
-    done = tool("rescore", "--run=x", f"--nbest={path}", f"--out={tmp_path}", check=False)
-    assert "`out` must be a directory in which nothing of `nbest` would be replaced" in done.stderr
+    done = error_of("rescore", "--run=x", f"--nbest={path}", f"--out={tmp_path}")
+    assert "`out` must be a directory in which nothing of `nbest` would be replaced" in done
     assert path.read_text() == text
 
 
 def test_the_end_of_a_sentence_within_one_is_refused(tmp_path, finished_run):
     (tmp_path / "lists").write_text("utt-1 -1 -2 w1 <eos> w2\n")
-    done = tool("rescore", "--run=x", f"--nbest={tmp_path / 'lists'}", check=False)
-    assert "lists, line 1: must not contain <eos> inside" in done.stderr
+    done = error_of("rescore", "--run=x", f"--nbest={tmp_path / 'lists'}")
+    assert "lists, line 1: must not contain <eos> inside" in done
     run = f"--run={finished_run.directory}"
-    done = tool("score", run, input="w1\nw1 <eos> w2\n", check=False)
-    assert "input, line 2: must not contain <eos> inside" in done.stderr
-    assert "'w1 <eos> w2'" in done.stderr
+    done = error_of("score", run, input="w1\nw1 <eos> w2\n")
+    assert "input, line 2: must not contain <eos> inside" in done
+    assert "'w1 <eos> w2'" in done
 
 
 def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
@@ -244,20 +244,19 @@ def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
     (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
 ])
 def test_mistakes_end_in_one_sentence(lists, flags, message):
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ") and message in done.stderr
-    assert "Traceback" not in done.stderr
+    done = error_of("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags)
+    assert done.startswith("error: ") and message in done
+    assert "Traceback" not in done
 
 
 def test_keys_of_json_that_are_not_read_are_named_or_ignored(tmp_path):
     (tmp_path / "lists").write_text('{"id": "a", "nbest": [{"text": "x", "logit_score": -1}]}\n')
     flags = ["rescore", "--run=x", f"--nbest={tmp_path / 'lists'}"]
-    done = tool(*flags, check=False)
-    assert "lists, line 1, hypothesis 1: numbers must be scores" in done.stderr
-    assert "`ignore_keys` names others, which are not read. Received: 'logit_score'" in done.stderr
-    done = tool(*flags, "--ignore_keys=logit_score", check=False)
-    assert done.stderr.startswith("error: `run` must be the directory of a training run")
+    done = error_of(*flags)
+    assert "lists, line 1, hypothesis 1: numbers must be scores" in done
+    assert "`ignore_keys` names others, which are not read. Received: 'logit_score'" in done
+    done = error_of(*flags, "--ignore_keys=logit_score")
+    assert done.startswith("error: `run` must be the directory of a training run")
 
 
 def test_the_tool_reads_marks_pieces_and_alternatives_and_says_so(finished_run, tmp_path):
@@ -266,8 +265,7 @@ def test_the_tool_reads_marks_pieces_and_alternatives_and_says_so(finished_run, 
     (tmp_path / "ref.trn").write_text("w1 { um / uh / @ } w2 (u)\n")
     flags = ["rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / 'lists'}",
              f"--reference={tmp_path / 'ref.trn'}", f"--out={tmp_path / 'out'}", "--lm_weight=0"]
-    done = tool(*flags, check=False)
-    assert "lists, line 1: words must not be pieces" in done.stderr
+    assert "lists, line 1: words must not be pieces" in error_of(*flags)
     done = tool(*flags, "--join_pieces")
     assert done.stdout == "u w1 w2\n"
     assert f"note: {tmp_path / 'lists'}: left out <s>, </s> at the ends of 1 sentence," in (
@@ -276,11 +274,10 @@ def test_the_tool_reads_marks_pieces_and_alternatives_and_says_so(finished_run, 
     assert results["system_words"]["rescored"] == 2
     assert sum(results["systems"]["rescored"].values()) == 0
     assert (tmp_path / "out" / "ref.trn").read_text() == "w1 { um / uh / @ } w2 (u)\n"
-    done = tool(*flags, "--join_pieces", f"--against={tmp_path / 'ref.trn'}", check=False)
-    assert "ref.trn, line 1: must have no alternatives" in done.stderr
+    done = error_of(*flags, "--join_pieces", f"--against={tmp_path / 'ref.trn'}")
+    assert "ref.trn, line 1: must have no alternatives" in done
     (tmp_path / "lists").write_text("u -1 -2 {laugh} w1\n")
-    done = tool(*flags, check=False)
-    assert done.stderr.startswith("error: `nbest` must have no words with {, and no @")
+    assert error_of(*flags).startswith("error: `nbest` must have no words with {, and no @")
 
 
 def test_the_tool_reads_lists_of_moses_and_of_nemo(finished_run, tmp_path):

@@ -12,7 +12,7 @@ import runs_helper
 import tfsoftmax
 from cases import CASES, language_model
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 
 V = base.V
 
@@ -134,6 +134,5 @@ def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):
     )
     for name, stops in (("whole", [6]), ("resumed", [3, 6])):
         for stop in stops:
-            config = dataclasses.replace(runs_helper.CONFIG, max_steps=stop, decay=1.0)
-            training.train(corpus.directory, str(tmp_path / name), model, config, verbose=False)
+            runs_helper.train(corpus, tmp_path / name, model, max_steps=stop, decay=1.0)
     runs_helper.assert_same_weights(*(runs.Run(str(tmp_path / n)) for n in ("whole", "resumed")))

@@ -7,15 +7,14 @@ import keras
 import numpy as np
 import pytest
 
-from runs_helper import CONFIG, MODEL, assert_same_run, events, small_corpus
-from test_resuming import stop_at
+from runs_helper import MODEL, assert_same_run, events, small_corpus, stopped_at, train
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 from tfsoftmax.lm.schedules import learning_rate
 from tfsoftmax.pairs import presets as pair_presets
 from tfsoftmax.pairs.config import Seq2SeqConfig
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 from tfsoftmax.runs.progress import Progress
 
 
@@ -26,8 +25,7 @@ def corpus(tmp_path_factory):
 
 
 def trained(corpus, directory, model=MODEL, **changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    training.train(corpus.directory, str(directory), model, config, verbose=False)
+    train(corpus, directory, model, **changes)
     return runs.Run(str(directory))
 
 
@@ -49,13 +47,12 @@ def test_the_rate_decays_between_epochs_or_validations(corpus, tmp_path):
     (1, 5, [5, 10, 12, 15, 20, 24, 25]), (2, 7, [6, 7, 12, 14, 18, 21, 24, 25]),
     (1, 99, [12, 24, 25]),
 ])
-def test_validations_come_at_chosen_steps_too(parts, every, steps, corpus, tmp_path, monkeypatch):
+def test_validations_come_at_chosen_steps_too(parts, every, steps, corpus, tmp_path):
     options = {"epochs": 3, "max_steps": 25, "pseudo_epochs": parts, "valid_steps": every}
     whole = trained(corpus, tmp_path / "whole", **options)
     assert [m["step"] for m in events(whole, "valid")] == steps
-    stop_at(steps[1] - 1, monkeypatch)
-    trained(corpus, tmp_path / "stopped", **options)
-    monkeypatch.undo()
+    with stopped_at(steps[1] - 1):
+        trained(corpus, tmp_path / "stopped", **options)
     assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
 
 
@@ -104,12 +101,11 @@ def test_min_delta_needs_patience():
         TrainingConfig(min_delta=0.1)
 
 
-def test_an_interrupted_run_ends_with_the_same_patience(corpus, tmp_path, monkeypatch):
+def test_an_interrupted_run_ends_with_the_same_patience(corpus, tmp_path):
     options = {"epochs": 9, "decay": 1e-9, "decay_when": 1e9, "patience": 1, "min_delta": 1e-6}
     whole = trained(corpus, tmp_path / "whole", **options)
-    stop_at(events(whole, "finished")[-1]["step"] - 2, monkeypatch)
-    trained(corpus, tmp_path / "stopped", **options)
-    monkeypatch.undo()
+    with stopped_at(events(whole, "finished")[-1]["step"] - 2):
+        trained(corpus, tmp_path / "stopped", **options)
     assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
 
 
@@ -171,7 +167,7 @@ def test_the_rate_of_each_step_is_that_of_the_curve(schedule, warmup):
         learning_rate(dataclasses.replace(config, warmup_steps=4), 4)
 
 
-def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path, monkeypatch):
+def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path):
     options = {"epochs": 2, "schedule": "cosine", "warmup_steps": 5, "learning_rate": 0.8}
     whole = trained(corpus, tmp_path / "whole", **options)
     last = events(whole, "train")
@@ -182,9 +178,8 @@ def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path, mo
         atol=1e-7,
     )
     assert 0.8 > rates(whole)[0] > rates(whole)[-1] and rates(whole)[-1] < 1e-6
-    stop_at(7, monkeypatch)
-    trained(corpus, tmp_path / "stopped", **options)
-    monkeypatch.undo()
+    with stopped_at(7):
+        trained(corpus, tmp_path / "stopped", **options)
     assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
 
 

@@ -77,8 +77,8 @@ def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
 
 
 def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
-    done = runs_helper.tool("score", f"--run={run_directory}", check=False, input="")
-    assert done.stderr == "error: `input` must hold sentences. Received: input='-'\n"
+    done = runs_helper.error_of("score", f"--run={run_directory}", input="")
+    assert done == "error: `input` must hold sentences. Received: input='-'\n"
 
 
 def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(
@@ -96,13 +96,13 @@ def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(
     assert f"note: {marked}: left out <s>, </s>, <sos/eos>, <eos> at the ends of 3 sen" in (
         scores[1].stderr)
     assert "note" not in scores[0].stderr
-    done = runs_helper.tool("score", run, input="w1\nw1 </s> w2\n", check=False)
-    assert "standard input, line 2: must not contain </s> inside a sentence" in done.stderr
+    done = runs_helper.error_of("score", run, input="w1\nw1 </s> w2\n")
+    assert "standard input, line 2: must not contain </s> inside a sentence" in done
     drawn = [runs_helper.tool("generate", run, f"--prompt={prompt}", "--greedy", "--max_words=4")
              for prompt in ("w1 w2", "<s> w1 w2")]
     assert drawn[0].stdout == drawn[1].stdout
     assert "note: prompts: left out <s> at the ends of 1 sentence," in drawn[1].stderr
     done = runs_helper.tool("generate", run, f"--prompts={marked}", "--prompt=", check=False)
     assert done.returncode == 0 and done.stdout.count("\n") == 3
-    done = runs_helper.tool("generate", run, "--prompt=w1 <eos> w2", check=False)
-    assert "`prompt`: must not contain <eos> inside a sentence" in done.stderr
+    done = runs_helper.error_of("generate", run, "--prompt=w1 <eos> w2")
+    assert "`prompt`: must not contain <eos> inside a sentence" in done

@@ -7,14 +7,14 @@ import pytest
 import tensorflow as tf
 
 import references
-from runs_helper import CONFIG, MODEL
+from runs_helper import MODEL, train
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.ngrams.backoff import BackoffBigrams
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 
 S = 20
 
@@ -34,8 +34,7 @@ def run(request, corpus, tmp_path_factory):
     ngram = BackoffBigrams.read_arpa(path, words)
     options = {"shortlist": S, "ngram": str(path), "oos_node": request.param}
     model = dataclasses.replace(MODEL, head="shortlist", head_options=options)
-    config = dataclasses.replace(CONFIG, max_steps=2)
-    training.train(corpus.directory, str(folder / "run"), model, config, verbose=False)
+    train(corpus, folder / "run", model, max_steps=2)
     path.unlink()  # the run has its own copy
     return runs.Run(str(folder / "run")), ngram
 

@@ -8,12 +8,12 @@ import types
 import numpy as np
 import pytest
 
-from runs_helper import CONFIG, MODEL, tool
+from runs_helper import MODEL, error_of, tool, train
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.lm.model import reset_states, split_at_head
 from tfsoftmax.lm.tail_ngram import TailNgram, evaluated_with_tail_ngram, tail_ngram_of
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 
 S = 20
 
@@ -80,8 +80,7 @@ def arpa(corpus, tmp_path_factory):
 def run(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shortlist")
     model = dataclasses.replace(MODEL, head="shortlist", head_options={"shortlist": S})
-    config = dataclasses.replace(CONFIG, max_steps=2)
-    training.train(corpus.directory, str(folder / "run"), model, config, verbose=False)
+    train(corpus, folder / "run", model, max_steps=2)
     return str(folder / "run")
 
 
@@ -157,9 +156,8 @@ def test_kenlm_reads_the_file_as_the_reference_does(corpus, arpa):
 
 
 def test_the_nats_of_bands_are_refused_beside_another_tail(run, arpa):
-    result = tool(
-        "evaluate", f"--run={run}", f"--tail_ngram={arpa}", "--by_frequency", check=False)
-    assert "`tail_ngram` must not be given with --by_frequency" in result.stderr
+    result = error_of("evaluate", f"--run={run}", f"--tail_ngram={arpa}", "--by_frequency")
+    assert "`tail_ngram` must not be given with --by_frequency" in result
 
 
 def test_the_tool_needs_kenlm(run, arpa):

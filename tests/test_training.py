@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cases import assert_all_equal
-from runs_helper import CONFIG, MODEL, events, final_weights, small_corpus, tool
+from refusals import refused
+from runs_helper import CONFIG, MODEL, error_of, events, final_weights, small_corpus, tool, train
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.compiled import compiled_model
@@ -66,7 +67,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(rate, corpus, tmp_path):
         optimizer="sgd", learning_rate=1e-3, clip_norm=0, max_steps=2, checkpoint_steps=1
     )
     run = runs.Run(str(tmp_path / "run"))
-    training.train(corpus.directory, run.directory, MODEL, config, verbose=False)
+    train(corpus, run.directory, config=config)
     good, config = final_weights(run), dataclasses.replace(config, max_steps=60)
     model, trainer = ModelConfig(**run.config()["model"]), Trainer(
         Corpus.load(corpus.directory), run, MODEL, config, verbose=False
@@ -83,22 +84,20 @@ def test_a_loss_that_is_not_finite_stops_the_run(rate, corpus, tmp_path):
 def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_path):
     other = dataclasses.replace(MODEL, hidden_units=12)
     with pytest.raises(ValueError, match="same configuration.*hidden_units=11 there, 12 now"):
-        training.train(corpus.directory, finished_run.directory, other, CONFIG, verbose=False)
+        train(corpus, finished_run.directory, other)
     other = small_corpus(tmp_path, seed=5)
     with pytest.raises(ValueError, match="`run` must be new or of the same .*records_sha256"):
-        training.train(other.directory, finished_run.directory, MODEL, CONFIG, verbose=False)
+        train(other, finished_run.directory)
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("mine")
-    with pytest.raises(ValueError, match="`run` must be a new or empty directory"):
-        training.train(corpus.directory, str(tmp_path / "foreign"), MODEL, CONFIG, verbose=False)
+    refused("`run` must be a new or empty directory", train, corpus, tmp_path / "foreign")
 
 
 def test_a_mistake_before_the_first_step_leaves_no_run_behind(corpus, tmp_path):
     wrong = TrainingConfig(pretrained=str(tmp_path / "none.txt"), max_steps=1)
-    with pytest.raises(OSError, match="none.txt"):
-        training.train(corpus.directory, str(tmp_path / "run"), MODEL, wrong, verbose=False)
+    refused("none.txt", train, corpus, tmp_path / "run", config=wrong, error=OSError)
     right = TrainingConfig(max_steps=1)
-    assert training.train(corpus.directory, str(tmp_path / "run"), MODEL, right, verbose=False)
+    assert train(corpus, tmp_path / "run", config=right)
 
 
 def test_evaluate_prints_json_last(finished_run, corpus):
@@ -112,12 +111,9 @@ def test_evaluate_prints_json_last(finished_run, corpus):
 
 def test_evaluate_refuses_another_vocabulary(finished_run, tmp_path):
     other = small_corpus(tmp_path, words=50)
-    result = tool(
-        "evaluate", f"--run={finished_run.directory}", f"--data={other.directory}", check=False
-    )
-    assert result.returncode == 1
-    assert "`data` must have the vocabulary that the run was trained with" in result.stderr
-    assert "Traceback" not in result.stderr
+    result = error_of("evaluate", f"--run={finished_run.directory}", f"--data={other.directory}")
+    assert "`data` must have the vocabulary that the run was trained with" in result
+    assert "Traceback" not in result
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
@@ -127,7 +123,7 @@ def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
         precision="mixed_bfloat16", head_options={"z_loss": 1e-4}, attention_heads=1,
     )
     config = TrainingConfig(optimizer="adam", learning_rate=0.01, reduce="token", max_steps=8)
-    finished = training.train(corpus.directory, str(tmp_path / "run"), model, config, False)
+    finished = train(corpus, tmp_path / "run", model, config)
     assert finished["step"] == 8 and finished["best_perplexity"] < 62
 
 
@@ -139,9 +135,7 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
         embedding_units=8, hidden_units=8, head=head, head_options=options, tie_embeddings=True
     )
     directory = str(tmp_path / "run")
-    finished = training.train(
-        corpus.directory, directory, tied, TrainingConfig(max_steps=4), verbose=False
-    )
+    finished = train(corpus, directory, tied, TrainingConfig(max_steps=4))
     model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
     assert model.get_layer("head").tied_to is model.get_layer("embedding")
     loose = dataclasses.replace(tied, tie_embeddings=False)
@@ -161,9 +155,7 @@ def test_kernels_from_characters_train_and_load(corpus, tmp_path, head, options,
     config = ModelConfig(embedding_units=8, hidden_units=8, head=head, tie_embeddings=tie,
                          head_options=options)
     directory = str(tmp_path / "run")
-    finished = training.train(
-        corpus.directory, directory, config, TrainingConfig(max_steps=4), verbose=False
-    )
+    finished = train(corpus, directory, config, TrainingConfig(max_steps=4))
     model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
     layer = model.get_layer("head").tied_to
     assert layer.words == corpus.vocabulary.words
@@ -176,16 +168,14 @@ def test_kernels_from_characters_train_and_load(corpus, tmp_path, head, options,
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):
     tree = ModelConfig(embedding_units=8, hidden_units=8, head="tree", tie_embeddings=True)
     message = "`tie_embeddings` must be given with a head that has a score"
-    with pytest.raises(ValueError, match=message):
-        training.train(corpus.directory, str(tmp_path / "a"), tree, CONFIG, verbose=False)
+    refused(message, train, corpus, tmp_path / "a", tree)
     spelled = dataclasses.replace(tree, tie_embeddings=False, head_options={"characters": {}})
-    with pytest.raises(ValueError, match=message.replace("tie_embeddings", "characters")):
-        training.train(corpus.directory, str(tmp_path / "a"), spelled, CONFIG, verbose=False)
+    refused(message.replace("tie_embeddings", "characters"), train, corpus, tmp_path / "a", spelled)
     (tmp_path / "vectors.txt").write_text("w7 1 2 3 4 5 6 7 8\n")
     adaptive = dataclasses.replace(tree, head="adaptive", head_options={"cutoffs": [9, 30]})
     config = dataclasses.replace(CONFIG, pretrained=str(tmp_path / "vectors.txt"))
     with pytest.raises(ValueError, match="`pretrained` must be given for an embedding"):
-        training.train(corpus.directory, str(tmp_path / "b"), adaptive, config, verbose=False)
+        train(corpus, tmp_path / "b", adaptive, config)
 
 
 def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
@@ -194,7 +184,7 @@ def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
     config = TrainingConfig(
         max_steps=1, learning_rate=1e-9, clip_norm=0, optimizer="sgd", pretrained=str(file)
     )
-    training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+    train(corpus, tmp_path / "run", config=config)
     model, vocabulary, _ = runs.load(str(tmp_path / "run"), streams=1)
     embeddings = model.get_layer("embedding").get_weights()[0]
     np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
@@ -220,8 +210,7 @@ def test_a_corpus_that_cannot_be_validated_is_refused_before_training(corpus, tm
 def test_words_of_a_self_organised_head_choose_their_clusters(corpus, tmp_path):
     model = dataclasses.replace(MODEL, head="self_organised")
     for last, expected in ((4, [2]), (5, [2, 4]), (8, [2, 4, 6])):  # not where training ends
-        config = dataclasses.replace(CONFIG, max_steps=last, reassign_steps=2)
-        training.train(corpus.directory, str(tmp_path / "run"), model, config, verbose=False)
+        train(corpus, tmp_path / "run", model, max_steps=last, reassign_steps=2)
         changes = events(runs.Run(str(tmp_path / "run")), "reassigned")
         assert [change["step"] for change in changes] == expected
     assert changes[0]["changed_words"] > 0
@@ -255,8 +244,7 @@ def test_adamw_decays_the_weights_before_the_rule_of_adam(corpus):
 ])
 def test_settings_of_the_wrong_type_or_range_are_named(name, value, message):
     config = ModelConfig if name in ModelConfig.__dataclass_fields__ else TrainingConfig
-    with pytest.raises(ValueError, match=f"`{name}` (must (be )?)?{message}.*{name}="):
-        config(**{name: value})
+    refused(f"`{name}` (must (be )?)?{message}.*{name}=", config, **{name: value})
     assert type(TrainingConfig(epochs=np.int64(3)).epochs) is int
 
 
@@ -284,5 +272,5 @@ def test_the_bar_says_of_how_many_epochs(corpus, tmp_path, monkeypatch):
         return bar(description, *arguments, **options)
 
     monkeypatch.setattr("tfsoftmax.runs.trainer.bar", shown_bar)
-    training.train(corpus.directory, str(tmp_path / "run"), MODEL, CONFIG, verbose=False)
+    train(corpus, tmp_path / "run")
     assert shown == ["epoch 1 of 2"] * 2 + ["epoch 2 of 2"] * 2

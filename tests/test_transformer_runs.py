@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from runs_helper import CONFIG, assert_same_run, events
+from runs_helper import CONFIG, after_step, assert_same_run, events, train
 from tfsoftmax import HEADS, ModelConfig, Seq2SeqConfig, Vocabulary, encoder_decoder
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.evaluation import exact_evaluator
@@ -16,7 +16,7 @@ from tfsoftmax.lm.export import export
 from tfsoftmax.lm.generation import Generator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 
 MODEL = ModelConfig(
     cell="transformer", layers=2, embedding_units=8, hidden_units=8, attention_heads=2, context=5,
@@ -132,7 +132,7 @@ def test_a_stream_is_one_text_however_it_is_handed_over(monkeypatch):
 def finished(corpus, tmp_path_factory):
     """A run that was never interrupted."""
     run = runs.Run(str(tmp_path_factory.mktemp("transformer") / "run"))
-    training.train(corpus.directory, run.directory, MODEL, SHORT, verbose=False)
+    train(corpus, run.directory, MODEL, SHORT)
     return run
 
 
@@ -142,22 +142,15 @@ def test_perplexity_falls_and_says_its_context(finished):
     assert {line["context"] for line in valid} == {5}
 
 
-def test_killed_between_checkpoints_it_ends_with_the_same_weights(
-    finished, corpus, tmp_path, monkeypatch
-):
-    run, log = runs.Run(str(tmp_path / "run")), training.Trainer._log_step
+def test_killed_between_checkpoints_it_ends_with_the_same_weights(finished, corpus, tmp_path):
+    def die(_):
+        raise KeyboardInterrupt
 
-    def log_or_die(self, *arguments):
-        if self.progress.step == 5:  # the last checkpoint is that of step 3
-            raise KeyboardInterrupt
-        return log(self, *arguments)
-
-    monkeypatch.setattr(training.Trainer, "_log_step", log_or_die)
-    with pytest.raises(KeyboardInterrupt):
-        training.train(corpus.directory, run.directory, MODEL, SHORT, verbose=False)
-    assert run.checkpoints.progress()["step"] == 3
-    monkeypatch.undo()
-    training.train(corpus.directory, run.directory, MODEL, SHORT, verbose=False)
+    run = runs.Run(str(tmp_path / "run"))
+    with pytest.raises(KeyboardInterrupt), after_step(5, die):
+        train(corpus, run.directory, MODEL, SHORT)
+    assert run.checkpoints.progress()["step"] == 3  # that of the last checkpoint
+    train(corpus, run.directory, MODEL, SHORT)
     assert_same_run(finished, run)
 
 

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from refusals import refused
-from runs_helper import CONFIG, MODEL, events, tool
+from runs_helper import CONFIG, MODEL, events, tool, train
 from tfsoftmax import SelfOrganisedSoftmax, language_model
 from tfsoftmax.commands import tfprof
 from tfsoftmax.lm.head_options import head_for
@@ -59,7 +59,7 @@ def class_run(corpus, tmp_path_factory):
     model = dataclasses.replace(MODEL, head="class", head_options={"classes": "codes.txt"})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        training.train(corpus.directory, str(folder / "run"), model, SHORT, verbose=False)
+        train(corpus, folder / "run", model, SHORT)
     return runs.Run(str(folder / "run")), model, folder
 
 
@@ -78,14 +78,14 @@ def test_a_run_reads_its_own_copy_of_a_file_from_anywhere(class_run, corpus, tmp
     assert profiled == run.model_config()
     longer = dataclasses.replace(SHORT, max_steps=3)
     copy = shutil.copytree(run.directory, tmp_path / "copy")
-    finished = training.train(corpus.directory, str(copy), model, longer, verbose=False)
+    finished = train(corpus, copy, model, longer)
     assert finished["step"] == 3  # there is no codes.txt here, but the run has its copy
     write_codes(tmp_path / "codes.txt", corpus.vocabulary.words, shift=1)
     with pytest.raises(ValueError, match="a file for classes with the SHA-256 .* there, .* now"):
-        training.train(corpus.directory, str(copy), model, longer, verbose=False)
+        train(corpus, copy, model, longer)
     moved = dataclasses.replace(model, head_options={"classes": str(tmp_path / "same.txt")})
     write_codes(tmp_path / "same.txt", corpus.vocabulary.words)
-    assert training.train(corpus.directory, str(copy), moved, longer, verbose=False) == finished
+    assert train(corpus, copy, moved, longer) == finished
 
 
 def test_a_copy_that_was_changed_is_named(class_run, corpus, tmp_path):
@@ -119,9 +119,9 @@ def test_pretrained_vectors_are_in_the_run_before_its_first_step(corpus, tmp_pat
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(training.Trainer, "_train_part", killed)
-        training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+        train(corpus, tmp_path / "run", config=config)
     file.unlink()
-    training.train(corpus.directory, str(tmp_path / "run"), MODEL, config, verbose=False)
+    train(corpus, tmp_path / "run", config=config)
     model, vocabulary, _ = runs.load(str(tmp_path / "run"), 1)
     embeddings = model.get_layer("embedding").get_weights()[0]
     np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
@@ -130,8 +130,7 @@ def test_pretrained_vectors_are_in_the_run_before_its_first_step(corpus, tmp_pat
 def test_lost_pointers_are_refused_and_nothing_is_deleted(own_run, corpus):
     os.unlink(own_run.path("checkpoints", "pointers.json"))
     before = sorted(os.listdir(own_run.checkpoints.directory))
-    with pytest.raises(ValueError, match="pointers.json: must be there"):
-        training.train(corpus.directory, own_run.directory, MODEL, CONFIG, verbose=False)
+    refused("pointers.json: must be there", train, corpus, own_run.directory)
     assert sorted(os.listdir(own_run.checkpoints.directory)) == before
 
 
@@ -255,16 +254,14 @@ def test_a_run_that_is_deleted_while_it_ends_is_named(corpus, tmp_path, monkeypa
 
     monkeypatch.setattr(runs.Run, "log", log_and_delete)
     run = str(tmp_path / "run")
-    with pytest.raises(ValueError, match=f"{run}: must be there until training ends"):
-        training.train(corpus.directory, run, MODEL, SHORT, verbose=False)
+    refused(f"{run}: must be there until training ends", train, corpus, run, config=SHORT)
 
 
 def test_a_refused_second_trainer_changes_nothing(own_run, corpus):
     with open(own_run.path("config.json"), "rb") as file:
         before = file.read()
     with own_run.locked(), pytest.raises(ValueError, match="`run` must not be in training"):
-        longer = dataclasses.replace(CONFIG, epochs=9)
-        training.train(corpus.directory, own_run.directory, MODEL, longer, verbose=False)
+        train(corpus, own_run.directory, epochs=9)
     with open(own_run.path("config.json"), "rb") as file:
         assert file.read() == before
 
@@ -285,8 +282,7 @@ def test_training_writes_along_no_link(own_run, corpus, tmp_path):
     for name in ("metrics.jsonl", ".lock", "checkpoints", "tensorboard"):
         os.rename(own_run.path(name), tmp_path / "aside")
         os.symlink(tmp_path / "precious", own_run.path(name))
-        with pytest.raises(ValueError, match=f"{name}: must not be a symbolic link"):
-            training.train(corpus.directory, own_run.directory, MODEL, CONFIG, verbose=False)
+        refused(f"{name}: must not be a symbolic link", train, corpus, own_run.directory)
         os.unlink(own_run.path(name))
         os.rename(tmp_path / "aside", own_run.path(name))
     assert (tmp_path / "precious").read_text() == "mine"

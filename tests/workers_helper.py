@@ -20,24 +20,17 @@ def trained(data, run, model, config, strategy=None, stop=None):
     """
     import dataclasses
 
-    from runs_helper import CONFIG, MODEL
+    from runs_helper import CONFIG, MODEL, after_step
     from tfsoftmax.runs import training
-    from tfsoftmax.runs.trainer import Trainer
     from tfsoftmax.sharding.workers import Workers
 
     workers = Workers(_strategy(strategy))
-    if stop is not None and stop[0] == workers.rank:
-        log = Trainer._log_step
-
-        def log_and_signal(self, *arguments):
-            if self.progress.step == stop[1]:
-                os.kill(os.getpid(), stop[2])
-            return log(self, *arguments)
-
-        Trainer._log_step = log_and_signal
+    rank, step, number = stop or (None, None, None)
+    last = step if rank == workers.rank else None
     model = dataclasses.replace(MODEL, **model)
     config = dataclasses.replace(CONFIG, **config)
-    finished = training.train(data, run, model, config, verbose=False, workers=workers)
+    with after_step(last, lambda _: os.kill(os.getpid(), number)):
+        finished = training.train(data, run, model, config, verbose=False, workers=workers)
     return finished, time.time()
 
 

@@ -4,16 +4,16 @@ import dataclasses
 import json
 import os
 import pathlib
-import signal
 import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs
-from runs_helper import assert_same_run, command, events, tool
-from test_resuming import wait_for_step
+import runs_helper
+from pairs_helper import CONFIG, FLAGS, MODEL, small_pairs, train_pairs
+from refusals import refused
+from runs_helper import assert_same_run, command, error_of, events, kill_and_finish, tool
 from tfsoftmax import ModelConfig, Seq2SeqConfig
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.pairs import texts as pair_texts
@@ -21,7 +21,6 @@ from tfsoftmax.pairs.rouge import rouge
 from tfsoftmax.pairs.task import PAIRS
 from tfsoftmax.partitions import classes
 from tfsoftmax.runs import runs, training
-from tfsoftmax.runs.trainer import Trainer
 from workers_helper import largest_difference
 
 
@@ -33,7 +32,7 @@ def pairs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(pairs, tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("run") / "run")
-    training.train(pairs.directory, directory, MODEL, CONFIG, verbose=False, task=PAIRS)
+    train_pairs(pairs, directory)
     return runs.Run(directory, PAIRS)
 
 
@@ -75,22 +74,12 @@ def test_logged_validation_is_the_exact_perplexity(finished, pairs):
 
 
 @pytest.mark.slow
-def test_sigterm_saves_the_step_and_the_run_goes_on(finished, pairs, tmp_path, monkeypatch):
-    stop, run, log = 30, runs.Run(str(tmp_path / "run"), PAIRS), Trainer._log_step
-
-    def log_and_stop(self, *arguments):
-        if self.progress.step == stop:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return log(self, *arguments)
-
-    monkeypatch.setattr(Trainer, "_log_step", log_and_stop)
-    interrupted = training.train(
-        pairs.directory, run.directory, MODEL, CONFIG, verbose=False, task=PAIRS
-    )
-    assert interrupted is None
-    assert run.checkpoints.progress()["step"] == stop
-    monkeypatch.undo()
-    training.train(pairs.directory, run.directory, MODEL, CONFIG, verbose=False, task=PAIRS)
+def test_sigterm_saves_the_step_and_the_run_goes_on(finished, pairs, tmp_path):
+    run = runs.Run(str(tmp_path / "run"), PAIRS)
+    with runs_helper.after_step(30, runs_helper.send_sigterm):
+        assert train_pairs(pairs, run.directory) is None
+    assert run.checkpoints.progress()["step"] == 30
+    train_pairs(pairs, run.directory)
     assert_same_run(finished, run)
 
 
@@ -99,35 +88,24 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(finished, pairs, tmp
     """SIGKILL, at two different steps, of the real program; then the same command again."""
     line = command("train_pairs", f"--data={pairs.directory}", f"--run={tmp_path / 'run'}", *FLAGS)
     run = runs.Run(str(tmp_path / "run"), PAIRS)
-    for step in (12, 60):
-        process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            wait_for_step(run, step, process)
-        finally:
-            process.kill()
-            process.wait()
-        assert not events(run, "finished")
-    assert tool(*line[3:]).stdout
+    kill_and_finish(line, run, (12, 60))
     assert_same_run(finished, run)
 
 
 def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp_path):
     out = str(tmp_path / "run")
     with pytest.raises(ValueError, match="`model_config` must be a Seq2SeqConfig .* a ModelConfig"):
-        training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False, task=PAIRS)
+        train_pairs(pairs, out, ModelConfig())
     with pytest.raises(ValueError, match="`model_config` must be a ModelConfig .* Seq2SeqConfig"):
         training.train(corpus.directory, out, Seq2SeqConfig(), CONFIG, verbose=False)
     with pytest.raises(ValueError, match="must be a corpus of sentences; .* one of pairs"):
         training.train(pairs.directory, out, ModelConfig(), CONFIG, verbose=False)
     other = dataclasses.replace(MODEL, attention="bahdanau")
-    with pytest.raises(ValueError, match="attention='luong' there, 'bahdanau' now"):
-        training.train(
-            pairs.directory, finished.directory, other, CONFIG, verbose=False, task=PAIRS
-        )
-    with pytest.raises(ValueError, match="a run on a corpus of sentences; .* one of pairs"):
-        runs.load(finished.directory, 2)
-    with pytest.raises(ValueError, match="a run on a corpus of pairs; .* one of sentences"):
-        runs.load(finished_run.directory, 2, task=PAIRS)
+    there = "attention='luong' there, 'bahdanau' now"
+    refused(there, train_pairs, pairs, finished.directory, other)
+    refused("a run on a corpus of sentences; .* one of pairs", runs.load, finished.directory, 2)
+    message = "a run on a corpus of pairs; .* one of sentences"
+    refused(message, runs.load, finished_run.directory, 2, task=PAIRS)
     assert not os.path.exists(out)
     for line, wanted in (
         (["train_pairs", f"--data={corpus.directory}", f"--run={out}"], "a corpus of pairs; "),
@@ -143,7 +121,7 @@ def test_what_does_not_fit_is_refused(finished, finished_run, pairs, corpus, tmp
 def test_learnt_clusters_are_printed(finished, pairs, tmp_path):
     run = tmp_path / "run"
     config = dataclasses.replace(MODEL, head="self_organised")
-    training.train(pairs.directory, str(run), config, CONFIG, verbose=False, task=PAIRS)
+    train_pairs(pairs, run, config)
     out, words = tmp_path / "clusters", pairs.vocabulary.words
     lines = tool("show_clusters_pairs", f"--run={run}", f"--out={out}").stdout.splitlines()
     model, _, _ = runs.load(str(run), 1, task=PAIRS)
@@ -152,10 +130,10 @@ def test_learnt_clusters_are_printed(finished, pairs, tmp_path):
     assert [printed[word] for word in words] == clusters.tolist()
     read = classes.build(out, len(words), words=words)
     assert [len(set(read[clusters == c])) for c in set(clusters)] == [1] * len(set(clusters))
-    done = tool("show_clusters_pairs", f"--run={finished.directory}", check=False)
-    assert "`run` must be one that was trained with --head=self_organised" in done.stderr
-    done = tool("show_clusters", f"--run={run}", check=False)
-    assert "`run` must be a run on a corpus of sentences" in done.stderr
+    done = error_of("show_clusters_pairs", f"--run={finished.directory}")
+    assert "`run` must be one that was trained with --head=self_organised" in done
+    done = error_of("show_clusters", f"--run={run}")
+    assert "`run` must be a run on a corpus of sentences" in done
 
 
 def with_a_long_target(pairs, tmp_path):

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from cases import randomise
 from pairs_helper import MODEL, small_pairs
-from runs_helper import command, tool
+from runs_helper import command, error_of, tool
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.pairs.export import export_summariser
 from tfsoftmax.pairs.model import encoder_decoder
@@ -133,16 +133,15 @@ def test_a_figure_that_cannot_be_drawn_stops_no_summary(run):
     ([], "`input` must hold texts. Received: input='-'"),
 ])
 def test_mistakes_are_one_sentence(run, flags, message):
-    result = tool("summarise", f"--run={run}", *flags, check=False)
-    assert result.returncode == 1 and message in result.stderr
+    assert message in error_of("summarise", f"--run={run}", *flags)
 
 
 def test_runs_and_texts_that_do_not_fit_are_refused(run, generating_run):
     result = tool("summarise", f"--run={generating_run}", input="the cat", check=False)
     assert "must be a run on a corpus of pairs; " in result.stderr
     for other in ("generate", "score", "tfprof"):
-        result = tool(other, f"--run={run}", input="the cat", check=False)
-        assert "a run on a corpus of sentences; " in result.stderr, other
+        result = error_of(other, f"--run={run}", input="the cat")
+        assert "a run on a corpus of sentences; " in result, other
 
 
 def test_the_word_eos_in_a_text_is_read_as_an_unknown_word(run):
@@ -197,8 +196,8 @@ def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_p
     for text, log_prob in zip(TEXTS, log_probs, strict=True):
         found = summariser(run).summarise([text.split()] * bool(text), 1, 6)
         assert log_prob == pytest.approx(found[0][0].log_prob if text else 0.0, rel=1e-4)
-    again = tool("export_pairs", f"--run={run}", f"--out={out}", check=False)
-    assert "`out` must be a new or empty directory" in again.stderr
+    again = error_of("export_pairs", f"--run={run}", f"--out={out}")
+    assert "`out` must be a new or empty directory" in again
 
 
 def test_the_attention_is_drawn_in_the_format_of_its_ending(run, tmp_path):

@@ -3,9 +3,6 @@
 No case compares with Keras, which clips the gradient of each replica before it sums them.
 """
 
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -73,9 +70,6 @@ def trained_by_two(strategy, optimizer):
 
 
 def check_two_replicas():
-    """Run in a process of its own, as logical devices are set before TensorFlow starts."""
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     for rule, options in CASES:
         wanted = trained_alone(base.make(rule, **options))
@@ -93,9 +87,7 @@ def check_two_replicas():
 
 
 def test_two_replicas_equal_one_with_the_joint_batch():
-    command = [sys.executable, "-c", "import test_optimizers_replicas as t; t.check_two_replicas()"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
-    assert done.returncode == 0, done.stderr[-3000:]
+    replicas_helper.run(check_two_replicas, devices=2)
 
 
 def scaled_steps():

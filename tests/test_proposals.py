@@ -1,14 +1,12 @@
 """Proposal distributions: their equations, states, configurations and errors."""
 
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import replicas_helper
 from cases import assert_all_equal
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tfsoftmax.samplers import (
@@ -170,9 +168,6 @@ def test_errors_name_the_argument_the_expectation_and_the_value(build, message):
 
 
 def check_two_replicas():
-    """Run in a process of its own, as logical devices are set before TensorFlow starts."""
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 4, end_learning_rate=1.0)
     with strategy.scope():
@@ -196,8 +191,4 @@ def check_two_replicas():
 
 
 def test_replicas_share_one_state():
-    command = [sys.executable, "-c", "import test_proposals as t; t.check_two_replicas()"]
-    done = subprocess.run(
-        command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    replicas_helper.run(check_two_replicas, devices=2)

@@ -11,7 +11,7 @@ import pytest
 
 import command_server
 import replicas_helper
-from runs_helper import SMALL, assert_same_weights, events, tool
+from runs_helper import tool
 from test_sharded import local_rows, strategy_here, whole
 from test_workers import (
     PLAIN,
@@ -26,7 +26,12 @@ from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.runs import runs
 from tfsoftmax.runs.runs import Run
 from tfsoftmax.sharding import run_checkpoints
-from workers_helper import trained, trained_by_local_workers
+from workers_helper import (
+    changing_workers,
+    check_a_killed_worker,
+    trained,
+    trained_by_local_workers,
+)
 
 SHARDED = {"dropout": 0.0, "head": "sharded"}
 CONFIG = {**PLAIN, "model": SHARDED}
@@ -42,22 +47,8 @@ def alone(corpus, tmp_path_factory):
 @pytest.fixture(scope="module")
 def shared(corpus, tmp_path_factory):
     """A run of two workers, then one process, then two; the second of all gets SIGTERM first."""
-    run, data = Run(str(tmp_path_factory.mktemp("shared") / "run")), corpus.directory
-    results = replicas_helper.run(data=data, run=run.directory, stop=[1, 11, signal.SIGTERM], **TWO)
-    assert [finished for finished, _ in results] == [None, None]
-    stopped = run.checkpoints.progress()["step"]
-    assert 11 <= stopped < 55, "the workers must have stopped soon after the signal"
-    assert has_rows(run)
-    finished, _ = replicas_helper.run(
-        trained, data=data, run=run.directory, stop=[0, stopped + 3, signal.SIGTERM], **CONFIG
-    )[0]
-    assert finished is None and run.checkpoints.progress()["step"] == stopped + 3
-    assert not has_rows(run)
-    (first, _), (second, _) = replicas_helper.run(data=data, run=run.directory, **TWO)
-    assert first == second == events(run, "finished")[0] and has_rows(run)
-    assert [(m["step"], m["workers"]) for m in events(run, "started")] == [
-        (0, 2), (stopped, 1), (stopped + 3, 2)
-    ]
+    run = Run(str(tmp_path_factory.mktemp("shared") / "run"))
+    assert changing_workers(corpus, run, has_rows, **CONFIG) == [True, False, True]
     return run
 
 
@@ -252,27 +243,10 @@ def killed_while_writing(**arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("function", [trained_by_local_workers, killed_while_writing])
 def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(function, corpus, tmp_path):
-    whole, killed = Run(str(tmp_path / "whole")), Run(str(tmp_path / "killed"))
-
-    def train(run):
-        done = command_server.run([
-            "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
-            "--dropout=0.1", "--max_steps=14", "--checkpoint_steps=3", "--workers=2",
-            "--head=sharded",
-        ], seconds=200)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    train(whole)
-    stop = [1, 8, signal.SIGKILL] if function is trained_by_local_workers else None
-    with pytest.raises(AssertionError, match=r"(?s)\[1\].*error: worker 1 was ended by SIGKILL"):
-        replicas_helper.run(
-            function, count=2, data=corpus.directory, run=killed.directory,
-            model={"head": "sharded"}, config={"max_steps": 14, "checkpoint_steps": 3}, stop=stop,
-        )
-    assert killed.checkpoints.progress()["step"] == 6
-    assert train(killed)[0] == f"Resuming {killed.directory} at step 6."
-    assert_same_weights(whole, killed)
+    check_a_killed_worker(
+        corpus, tmp_path, "--head=sharded", function=function, model={"head": "sharded"},
+        stop=[1, 8, signal.SIGKILL] if function is trained_by_local_workers else None,
+    )
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ import pytest
 
 import command_server
 import replicas_helper
-from runs_helper import SMALL, assert_same_weights, events
+from runs_helper import events
 from tfsoftmax.runs.runs import Run
-from workers_helper import largest_difference, trained, trained_by_local_workers
+from workers_helper import changing_workers, check_a_killed_worker, largest_difference, trained
 
 # The gradients are clipped in almost every step.
 PLAIN = {
@@ -45,49 +45,13 @@ def assert_close_lines(run, other, event, keys, rtol):
 @pytest.mark.slow
 def test_the_number_of_workers_may_change_and_a_signal_to_one_stops_all(corpus, tmp_path):
     """Two workers, then one process, then two; the second of the first two gets SIGTERM."""
-    run, data = Run(str(tmp_path / "run")), corpus.directory
-    two = {"function": trained, "workers": 2, "strategy": "multiworker", **PLAIN}
-    stop = [1, 11, signal.SIGTERM]
-    results = replicas_helper.run(data=data, run=run.directory, stop=stop, **two)
-    assert [finished for finished, _ in results] == [None, None]
-    stopped = run.checkpoints.progress()["step"]
-    assert 11 <= stopped < 55, "the workers must have stopped soon after the signal"
-    finished, _ = replicas_helper.run(
-        trained, data=data, run=run.directory, stop=[0, stopped + 3, signal.SIGTERM], **PLAIN
-    )[0]
-    assert finished is None and run.checkpoints.progress()["step"] == stopped + 3
-    (first, _), (second, _) = replicas_helper.run(data=data, run=run.directory, **two)
-    assert first == second == events(run, "finished")[0]
-    assert [(m["step"], m["workers"]) for m in events(run, "started")] == [
-        (0, 2), (stopped, 1), (stopped + 3, 2)
-    ]
+    run = Run(str(tmp_path / "run"))
+    changing_workers(corpus, run, lambda _: None, **PLAIN)
     assert_close_runs(run, by_one_process(corpus, tmp_path / "one"))
 
 
 def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp_path):
-    whole, killed = Run(str(tmp_path / "whole")), Run(str(tmp_path / "killed"))
-    steps = {"max_steps": 14, "checkpoint_steps": 3}
-
-    def train(run):
-        done = command_server.run([
-            "train", f"--data={corpus.directory}", f"--run={run.directory}", *SMALL,
-            "--dropout=0.1", "--max_steps=14", "--checkpoint_steps=3", "--workers=2",
-        ], seconds=200)
-        assert done.returncode == 0, done.stderr
-        *lines, last = done.stdout.splitlines()
-        assert json.loads(last) == events(run, "finished")[0]
-        return lines
-
-    assert len(train(whole)) == 1  # of the validation, by the first worker alone
-    with pytest.raises(AssertionError, match=r"(?s)\[1\].*error: worker 1 was ended by SIGKILL"):
-        replicas_helper.run(
-            trained_by_local_workers, count=2, data=corpus.directory, run=killed.directory,
-            model={}, config=steps, stop=[1, 8, signal.SIGKILL],
-        )
-    assert killed.checkpoints.progress()["step"] == 6
-    resumed, _ = train(killed)
-    assert resumed == f"Resuming {killed.directory} at step 6."
-    assert_same_weights(whole, killed)
+    check_a_killed_worker(corpus, tmp_path, stop=[1, 8, signal.SIGKILL])
 
 
 @pytest.mark.parametrize("model", [

@@ -127,3 +127,12 @@ def through_a_file(tmp_path):
         return keras.saving.load_model(tmp_path / "reloaded.keras")
 
     return saved_and_loaded
+
+
+@pytest.fixture
+def set_policy():
+    """A function that sets the global dtype policy, which is float32 again after the test."""
+    import keras
+
+    yield keras.config.set_dtype_policy
+    keras.config.set_dtype_policy("float32")

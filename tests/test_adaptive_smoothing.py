@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, positions, randomise
+from cases import UNITS, positions, prepared, with_gradients
 from tfsoftmax import AdaptiveSoftmax, Perplexity, SoftmaxLoss, TwoLevelSoftmax
 
 V, N, SMOOTHING = 29, 10, 0.25
@@ -13,10 +13,7 @@ DRAWS = 4000
 
 
 def head_of(cls=AdaptiveSoftmax, cutoffs=(6, 15), **options):
-    head = cls(V, cutoffs, **{"label_smoothing": SMOOTHING, "seed": 3, **options})
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(cls(V, cutoffs, **{"label_smoothing": SMOOTHING, "seed": 3, **options}))
 
 
 def smoothed_nats(head, hidden, labels):
@@ -44,16 +41,14 @@ def test_the_mean_gradient_is_that_of_smoothed_labels():
 
     @tf.function
     def drawn():
-        with tf.GradientTape() as tape:
-            total, _ = head.loss_and_nats(hidden, labels, weights)
-        return tape.gradient(total, hidden)
+        return with_gradients(head.loss_and_nats, [hidden], hidden, labels, weights)[1][0]
 
-    with tf.GradientTape() as tape:
+    def exact():
         log_probs = head.log_probs(hidden)
         nats = -(1 - SMOOTHING) * tf.gather(log_probs, labels, batch_dims=1)
-        nats -= SMOOTHING * tf.reduce_mean(log_probs, axis=1)
-        total = tf.reduce_sum(weights * nats)
-    expected = tape.gradient(total, hidden).numpy()
+        return weights * (nats - SMOOTHING * tf.reduce_mean(log_probs, axis=1))
+
+    _, (expected,) = with_gradients(exact, [hidden])
     gradients = np.array([drawn().numpy() for _ in range(DRAWS)], np.float64)
     errors = gradients.std(axis=0) / DRAWS**0.5 + 1e-6
     assert np.all(np.abs(gradients.mean(axis=0) - expected) < 5 * errors)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import references
 import tfsoftmax
-from cases import UNITS, counts, positions, ready, rewind
+from cases import UNITS, counts, positions, ready, rewind, with_gradients
 from references import numeric_gradient
 from runs_helper import CONFIG, MODEL
 from sampler_helper import After, q_after
@@ -172,10 +172,8 @@ def test_exact_results_are_the_softmax_without_the_word_before(name):
 def test_the_gradient_of_what_is_scored_is_the_numeric_one():
     head, (hidden, labels) = head_of("nce"), positions(V, N)
     states = carried(hidden, labels[::-1])
-    with tf.GradientTape() as tape:
-        variable = tf.Variable(states)
-        loss = tf.reduce_sum(head.training_loss(variable, labels))
-    gradient = tf.convert_to_tensor(tape.gradient(loss, variable)).numpy()
+    variable = tf.Variable(states)
+    _, (gradient,) = with_gradients(head.training_loss, [variable], variable, labels)
 
     def total(scored):
         moved = np.concatenate([scored, states[:, UNITS:]], 1).astype(np.float32)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise, slow_unless
+from cases import randomise, slow_unless, with_gradients
 from references import character_rows, numeric_gradient
 from tfsoftmax import CharacterEmbedding, CharCnnSoftmax, SampledSoftmax, SoftmaxLoss
 
@@ -44,10 +44,9 @@ def test_rows_equal_the_equation():
 def test_gradients_equal_those_of_the_equation():
     """In float64 with a small step, where the kinks of the maximum are rarely met."""
     layer, upstream = embedding(), np.random.default_rng(3).normal(size=(V, D))
-    sources = [w.value for w in layer.trainable_weights]
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(layer.rows(tf.range(V)) * tf.constant(upstream, tf.float32))
-    gradients = [tf.convert_to_tensor(g).numpy() for g in tape.gradient(total, sources)]
+    _, gradients = with_gradients(
+        lambda: layer.rows(tf.range(V)) * upstream.astype(np.float32), layer.trainable_weights
+    )
     values = [w.numpy().astype(np.float64) for w in layer.weights]
 
     def total_of(place, value):

@@ -1,14 +1,14 @@
 """Class-based heads without scores of words, and with factors trained by NCE."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import references
-from cases import UNITS, counts, positions, rewind, with_gradients
+from cases import UNITS, counts, positions, rewind
 from cases import prepared as built
 from refusals import refuses
+from test_sampling_limits import learn
 from tfsoftmax import ClassNCE, ClassSoftmax, ClassUnigram
 from tfsoftmax.samplers.rows import cumulative, draw
 
@@ -93,24 +93,10 @@ def test_outside_training_nce_is_the_class_softmax():
 @pytest.mark.slow
 def test_training_by_nce_finds_the_distribution():
     p = counts(V) / counts(V).sum()
-    words = np.random.default_rng(0).choice(V, 256, p=p).astype(np.int32)
     head = ClassNCE(V, 20, counts(V)[::-1], seed=1, classes=CLASSES)
-    hidden = np.ones((len(words), 1), np.float32)
-    head.build((None, 1))
-    optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 250), beta_2=0.95)
-    optimizer.build(head.trainable_weights)
-
-    @tf.function
-    def train():
-        for _ in tf.range(250):
-            _, gradients = with_gradients(
-                lambda: tf.reduce_mean(head.training_loss(hidden, words)), head.trainable_weights
-            )
-            optimizer.apply(gradients, head.trainable_weights)
-
-    train()
-    frequencies = np.bincount(words, minlength=V) / len(words)
-    np.testing.assert_allclose(np.exp(head.log_probs(hidden[:1])[0]), frequencies, atol=0.02)
+    frequencies = learn(head, p, words=256, steps=250, rate=0.1)
+    found = np.exp(head.log_probs(np.ones((1, 1)))[0])
+    np.testing.assert_allclose(found, frequencies, atol=0.02)
 
 
 def test_wrong_arguments_are_named():

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import CASES
+from cases import CASES, with_gradients
 from tfsoftmax import NCE, FullSoftmax, NegativeSampling, SelfNormalisedSoftmax
 
 COUNTS = np.array([1, 4, 2, 3, 6])  # the sample that is expected of 16 draws
@@ -60,9 +60,9 @@ def at_minimum(head):
         squares = [tf.zeros(v.shape) for v in variables]
         for step in tf.range(2500):
             rate = 0.05 * 0.5 * (1 + tf.cos(np.pi * tf.cast(step, tf.float32) / 2500))
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(weights * head.training_loss(hidden, labels))
-            slopes = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+            _, slopes = with_gradients(
+                lambda: weights * head.training_loss(hidden, labels), variables
+            )
             means = [0.9 * m + 0.1 * g for m, g in zip(means, slopes)]
             squares = [0.99 * s + 0.01 * g**2 for s, g in zip(squares, slopes)]
             for v, m, s in zip(variables, means, squares):

@@ -1,6 +1,5 @@
 """Exact probabilities of every head under every dtype policy, tied and untied, at logits to 30."""
 
-import contextlib
 
 import keras
 import numpy as np
@@ -35,21 +34,12 @@ TIED = {
 every_policy = pytest.mark.parametrize("policy", POLICIES)
 
 
-@contextlib.contextmanager
-def global_policy(policy):
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)
-
-
-def ready(make, policy):
+def ready(make, policy, set_policy):
     """A head with weights of order one, and hidden states for which its logits reach 30."""
-    with global_policy(policy):
-        head = make()
-        head.build((None, UNITS))
+    set_policy(policy)
+    head = make()
+    head.build((None, UNITS))
+    set_policy("float32")
     for layer in (head, getattr(head, "tied_to", None)):
         if layer is not None:
             randomise(layer)
@@ -85,16 +75,16 @@ def check_promises(head, hidden):
 
 @every_policy
 @pytest.mark.parametrize("case", slow_unless(ONE_OF_EACH))
-def test_probabilities_are_exact(case, policy):
+def test_probabilities_are_exact(case, policy, set_policy):
     head = CASES[case](V)
     if "float16" in policy.split("_") and getattr(head, "sgd_learning_rate", None):
         pytest.skip("the head refuses the scaled losses of float16")
-    check_promises(*ready(lambda: CASES[case](V), policy))
+    check_promises(*ready(lambda: CASES[case](V), policy, set_policy))
 
 
 @every_policy
 @pytest.mark.parametrize("name", TIED)
-def test_probabilities_of_tied_heads_are_exact(name, policy):
+def test_probabilities_of_tied_heads_are_exact(name, policy, set_policy):
     words = spelled(V)
     vocabulary = Vocabulary([*words[:-2], "<unk>", "<eos>"], np.arange(V, 0, -1))
 
@@ -103,14 +93,14 @@ def test_probabilities_of_tied_heads_are_exact(name, policy):
         embedding.build((None,))
         return head_for(vocabulary, HEADS[name], **options)
 
-    check_promises(*ready(tied, policy))
+    check_promises(*ready(tied, policy, set_policy))
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
 @pytest.mark.parametrize("case", ["full", "adaptive", "differentiated", "shortlist"])
-def test_compiled_probabilities_sum_to_one(case, policy, jit_compile):
-    head, hidden = ready(lambda: CASES[case](V), policy)
+def test_compiled_probabilities_sum_to_one(case, policy, jit_compile, set_policy):
+    head, hidden = ready(lambda: CASES[case](V), policy, set_policy)
     labels = np.tile(np.arange(V, dtype=np.int32), COUNT)
 
     @tf.function(jit_compile=jit_compile)

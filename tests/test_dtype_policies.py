@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, with_gradients
 from tfsoftmax import GRU, LSTM, AdaptiveEmbedding, Embedding, TransformerBlock
 
 V, D, B, T = 13, 4, 2, 3
@@ -37,12 +37,8 @@ def results(layer, weights=None):
         randomise(layer)
     else:
         layer.set_weights([w.astype(v.dtype) for w, v in zip(weights, layer.weights)])
-    variables = [w.value for w in layer.trainable_weights]
-    with tf.GradientTape() as tape:
-        outputs = layer(inputs)
-        total = tf.reduce_sum(outputs**2)
-    gradients = [tf.convert_to_tensor(g) for g in tape.gradient(total, variables)]
-    return outputs, gradients
+    gradients = with_gradients(lambda: layer(inputs) ** 2, layer.trainable_weights)[1]
+    return layer(inputs), gradients
 
 
 @pytest.mark.parametrize("policy", POLICIES)

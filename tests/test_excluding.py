@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import UNITS, positions, randomise, slow_unless
+from cases import UNITS, positions, prepared, randomise, slow_unless
 from sampler_helper import NAMES, zipf_counts
 from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
 from tfsoftmax.samplers import (
@@ -72,9 +72,7 @@ HEADS = {
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_gives_excluded_words_no_probability_and_the_others_all(name):
     options = {"exclude": PADS, **({"unique": True} if name == "unique" else {})}
-    head = HEADS[name](sampler_options=options, seed=1)
-    head.build((None, UNITS))
-    randomise(head)
+    head = prepared(HEADS[name](sampler_options=options, seed=1))
     hidden, _ = positions(V, 6)
     probabilities = np.exp(head.log_probs(hidden))
     assert (probabilities[:, PADS] == 0).all()

@@ -8,6 +8,7 @@ from keras.src.trainers.trainer import model_supports_jit
 
 import replicas_helper
 import tfsoftmax
+from cases import with_gradients
 from refusals import refuses
 from tfsoftmax import FullSoftmax, HardNegatives, MineHardNegatives, SampledSoftmax, SoftmaxLoss
 from tfsoftmax.heads import sampling
@@ -109,10 +110,7 @@ def test_the_gradient_tends_to_that_of_the_whole_softmax():
     found = []
     for loss in (lambda: head.training_loss(hidden, LABELS, HARD),
                  lambda: full.training_loss(hidden, LABELS)):
-        with tf.GradientTape() as tape:
-            tape.watch(hidden)
-            total = tf.reduce_sum(loss())
-        found.append(tape.gradient(total, hidden))
+        found += with_gradients(loss, [hidden])[1]
     np.testing.assert_allclose(*found, atol=0.02)
 
 

@@ -1,11 +1,12 @@
 """Heads under every dtype policy: weights as the policy says, results in float32."""
 
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import CASES, UNITS, WITH_A_KERNEL, positions, randomise
+from cases import CASES, UNITS, WITH_A_KERNEL, positions, prepared, with_gradients
 from keras_helper import B, V, data
 from tfsoftmax import NCE, SoftmaxLoss
 from tfsoftmax.optimizers import Adagrad
@@ -18,13 +19,6 @@ every_policy = pytest.mark.parametrize("policy", POLICIES)
 every_head = pytest.mark.parametrize("case", WITH_A_KERNEL)
 
 
-@pytest.fixture
-def global_policy(policy):
-    keras.config.set_dtype_policy(policy)
-    yield policy
-    keras.config.set_dtype_policy("float32")
-
-
 def small_model(case):
     return keras.Sequential([
         keras.Input((5,), dtype="int32"), keras.layers.Embedding(V, UNITS), CASES[case](V)
@@ -34,9 +28,7 @@ def small_model(case):
 def head_of(case, policy):
     head = CASES[case](V)
     head.dtype_policy = keras.dtype_policies.get(policy)
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(head)
 
 
 @every_head
@@ -62,7 +54,8 @@ def test_results_are_those_in_float32_and_of_that_type(case, policy):
 
 @pytest.mark.parametrize("case", ["full", "adaptive", "sampled", "tree"])
 @pytest.mark.parametrize("policy", ["bfloat16", "float64", "mixed_float16"])
-def test_training_learns_and_predicts_in_float32(case, policy, global_policy):
+def test_training_learns_and_predicts_in_float32(case, policy, set_policy):
+    set_policy(policy)
     model, (words, labels, _) = small_model(case), data()
     model.compile("adagrad" if "mixed" in policy else Adagrad(0.5), SoftmaxLoss())
     model.optimizer.learning_rate = 0.5
@@ -77,12 +70,11 @@ def test_training_learns_and_predicts_in_float32(case, policy, global_policy):
 def test_gradients_have_the_dtype_of_their_weights(case, policy):
     hidden, labels = positions(V, 6)
     head, exact = head_of(case, policy), head_of(case, "float32")
-    found = []
-    for each in (head, exact):
-        with tf.GradientTape() as tape:
-            loss = -tf.reduce_mean(each.log_prob(hidden, labels))
-        weights = [w.value for w in each.trainable_weights]
-        found.append([tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)])
+
+    def loss_of(head):
+        return -tf.reduce_mean(head.log_prob(hidden, labels))
+
+    found = [with_gradients(loss_of, each.trainable_weights, each)[1] for each in (head, exact)]
     for ours, wanted, weight in zip(*found, head.trainable_weights):
         assert ours.dtype.name == weight.dtype
         wanted = wanted.numpy()
@@ -110,11 +102,10 @@ def test_xla_trains_hierarchical_heads_of_any_dtype(case, policy):
     head = head_of(case, policy)
 
     def gradients():
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(head.training_loss(hidden, labels))
-        weights = [w.value for w in head.trainable_weights]
-        found = tape.gradient(loss, weights)
-        return loss, [tf.cast(tf.convert_to_tensor(g), tf.float32) for g in found]
+        loss, found = with_gradients(
+            lambda: tf.reduce_mean(head.training_loss(hidden, labels)), head.trainable_weights
+        )
+        return loss, [tf.cast(g, tf.float32) for g in found]
 
     (ours, found), (wanted, expected) = tf.function(gradients, jit_compile=True)(), gradients()
     np.testing.assert_allclose(ours, wanted, rtol=1e-4)
@@ -122,13 +113,10 @@ def test_xla_trains_hierarchical_heads_of_any_dtype(case, policy):
         np.testing.assert_allclose(one, other, atol=POLICIES[policy][1] * np.abs(other).max())
 
 
-def test_a_bfloat16_model_reloads(tmp_path):
-    keras.config.set_dtype_policy("bfloat16")
-    try:
-        model = small_model("adaptive")
-        model.save(tmp_path / "model.keras")
-    finally:
-        keras.config.set_dtype_policy("float32")
-    again = keras.saving.load_model(tmp_path / "model.keras")
+def test_a_bfloat16_model_reloads(through_a_file, set_policy):
+    set_policy("bfloat16")
+    model = small_model("adaptive")
+    set_policy("float32")
+    again = through_a_file(model)
     words = data()[0]
     np.testing.assert_array_equal(model.predict(words, verbose=0), again.predict(words, verbose=0))

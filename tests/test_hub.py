@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import assert_all_close
+from cases import assert_all_close, with_gradients
 from graph_helper import largest_tensor
 from tfsoftmax.support.budgets import CHUNK_ROWS
 
@@ -81,10 +81,9 @@ def data():
 
 def loss_and_gradients(model, variables):
     x, y, weights = keras.tree.map_structure(tf.convert_to_tensor, data())
-    with tf.GradientTape() as tape:
-        loss = model.compute_loss(x, y, model(x, training=True), weights)
-    gradients = tape.gradient(loss, [v.value for v in variables])
-    return loss, [tf.convert_to_tensor(g) for g in gradients]
+    return with_gradients(
+        lambda: model.compute_loss(x, y, model(x, training=True), weights), variables
+    )
 
 
 @every_model

@@ -113,13 +113,10 @@ def logits_after_fit(case, **options):
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_trains(policy):
-    keras.config.set_dtype_policy(policy)
-    try:
-        model, (words, labels, _) = compiled("full"), data()
-        losses = model.fit(words, labels, B, epochs=10, verbose=0).history["loss"]
-    finally:
-        keras.config.set_dtype_policy("float32")
+def test_mixed_precision_trains(policy, set_policy):
+    set_policy(policy)
+    model, (words, labels, _) = compiled("full"), data()
+    losses = model.fit(words, labels, B, epochs=10, verbose=0).history["loss"]
     assert losses[-1] < 0.9 * losses[0]
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from nbest_helper import write
 from refusals import refused
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import transcripts
@@ -16,13 +17,6 @@ b -1.25 -3e0 the mat
 a -7 -8
 a -7 -9 on the mat
 """
-
-
-def write(directory, **files):
-    directory.mkdir(exist_ok=True)
-    for name, text in files.items():
-        (directory / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    return directory
 
 
 def test_lists_of_one_file_keep_order_scores_and_every_word(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import UNITS, positions, randomise
+from cases import UNITS, positions, prepared, randomise
 from refusals import refused, refuses
 from tfsoftmax import NCE, BlackOut, FullSoftmax, NegativeSampling, SampledSoftmax, ShardedSoftmax
 from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
@@ -32,10 +32,7 @@ every_head = pytest.mark.parametrize("name", HEADS)
 
 
 def made(name, **options):
-    head = HEADS[name](not_items=NONE, **options)
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(HEADS[name](not_items=NONE, **options))
 
 
 @every_head

@@ -210,16 +210,6 @@ def test_nothing_that_is_read_is_replaced(lists, tmp_path, name):
     assert path.read_text() == text
 
 
-def test_the_end_of_a_sentence_within_one_is_refused(tmp_path, finished_run):
-    (tmp_path / "lists").write_text("utt-1 -1 -2 w1 <eos> w2\n")
-    done = error_of("rescore", "--run=x", f"--nbest={tmp_path / 'lists'}")
-    assert "lists, line 1: must not contain <eos> inside" in done
-    run = f"--run={finished_run.directory}"
-    done = error_of("score", run, input="w1\nw1 <eos> w2\n")
-    assert "input, line 2: must not contain <eos> inside" in done
-    assert "'w1 <eos> w2'" in done
-
-
 def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
     pytest.importorskip("jiwer")
     (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from cases import with_gradients
 
 DRAWS = 20_000
 
@@ -25,9 +26,10 @@ def scores_of_slopes(head, truth, scores=None, draws=DRAWS):
     def moments():
         total, squares = tf.zeros([size], tf.float64), tf.zeros([size], tf.float64)
         for _ in tf.range(draws):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_sum(truth * head.training_loss(hidden, labels))
-            slope = tf.cast(tf.convert_to_tensor(tape.gradient(loss, head.bias.value)), tf.float64)
+            _, (slope,) = with_gradients(
+                lambda: truth * head.training_loss(hidden, labels), [head.bias]
+            )
+            slope = tf.cast(slope, tf.float64)
             total, squares = total + slope, squares + slope**2
         return total / draws, squares / draws
 

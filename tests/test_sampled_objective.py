@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import UNITS, assert_all_close, positions, randomise, rewind, with_gradients
+from cases import UNITS, assert_all_close, positions, prepared, rewind, with_gradients
 from refusals import refuses
 from tfsoftmax import NegativeSampling, SampledObjective, SampledSoftmax
 from tfsoftmax.survey.objectives import OBJECTIVES, bpr, gbce, pairwise_softmax
@@ -26,10 +26,7 @@ def own_logistic(label, words, copies):
 
 
 def made(objective, **options):
-    head = SampledObjective(V, S, objective, "uniform", seed=1, **options)
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(SampledObjective(V, S, objective, "uniform", seed=1, **options))
 
 
 def loops(name, label, words, **options):

@@ -2,7 +2,6 @@
 
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -207,12 +206,10 @@ def test_a_seed_draws_the_same_with_and_without_jit(name, unique):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_half_precision_changes_nothing(name):
-    keras.config.set_dtype_policy("mixed_float16")
-    try:
-        half = make(name, 997, unique=True).sample(LABELS, 31, 2)
-    finally:
-        keras.config.set_dtype_policy("float32")
+def test_half_precision_changes_nothing(name, set_policy):
+    set_policy("mixed_float16")
+    half = make(name, 997, unique=True).sample(LABELS, 31, 2)
+    set_policy("float32")
     assert_all_equal(half, make(name, 997, unique=True).sample(LABELS, 31, 2))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import counts, positions, ready
+from cases import counts, positions, ready, with_gradients
 from tfsoftmax.heads import NCE, FullSoftmax, NegativeSampling, SampledSoftmax
 from tfsoftmax.ops.criteria import Words, logistic
 
@@ -18,9 +18,7 @@ def gradient_error(head, draws=20):
     full = ready(lambda size, seed: FullSoftmax(size), head.vocab_size)
 
     def gradient(head):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(head.training_loss(hidden, labels))
-        return tf.convert_to_tensor(tape.gradient(loss, head.kernel.value))
+        return with_gradients(head.training_loss, [head.kernel], hidden, labels)[1][0]
 
     wanted = gradient(full)
     compiled = tf.function(lambda: tf.norm(gradient(head) - wanted) / tf.norm(wanted))
@@ -46,22 +44,21 @@ def test_removed_hits_with_replacement_miss_the_full_gradient():
     assert kept < 0.02 and removed > 10 * kept
 
 
-def learn(head, p):
+def learn(head, p, words=4096, steps=400, rate=0.05):
     """Trains a head on words that follow p in every context; returns their frequencies."""
-    words = np.random.default_rng(0).choice(V, 4096, p=p).astype(np.int32)
+    words = np.random.default_rng(0).choice(V, words, p=p).astype(np.int32)
     hidden = np.ones((len(words), 1), np.float32)
     head.build((None, 1))
-    optimizer = keras.optimizers.Adam(
-        keras.optimizers.schedules.CosineDecay(0.05, 400), beta_2=0.95
-    )
+    schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
+    optimizer = keras.optimizers.Adam(schedule, beta_2=0.95)
     optimizer.build(head.trainable_weights)
 
     @tf.function
     def train():
-        for _ in tf.range(400):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(head.training_loss(hidden, words))
-            gradients = tape.gradient(loss, [w.value for w in head.trainable_weights])
+        for _ in tf.range(steps):
+            _, gradients = with_gradients(
+                lambda: tf.reduce_mean(head.training_loss(hidden, words)), head.trainable_weights
+            )
             optimizer.apply(gradients, head.trainable_weights)
 
     train()

@@ -96,8 +96,10 @@ def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(
     assert f"note: {marked}: left out <s>, </s>, <sos/eos>, <eos> at the ends of 3 sen" in (
         scores[1].stderr)
     assert "note" not in scores[0].stderr
-    done = runs_helper.error_of("score", run, input="w1\nw1 </s> w2\n")
-    assert "standard input, line 2: must not contain </s> inside a sentence" in done
+    for mark in ("</s>", "<eos>"):
+        said = runs_helper.error_of("score", run, input=f"w1\nw1 {mark} w2\n")
+        assert f"standard input, line 2: must not contain {mark} inside a sentence" in said
+    assert "'w1 <eos> w2'" in said
     drawn = [runs_helper.tool("generate", run, f"--prompt={prompt}", "--greedy", "--max_words=4")
              for prompt in ("w1 w2", "<s> w1 w2")]
     assert drawn[0].stdout == drawn[1].stdout

@@ -21,12 +21,15 @@ from tfsoftmax.lm.totals import Totals
 from tfsoftmax.support.vocabulary import Vocabulary
 
 
+def assert_close(scores, sentences):
+    """Scores are those of each sentence read alone."""
+    one = make_model(1)
+    assert_all_close(scores, [reference(words, one) for words in sentences], rtol=1e-4)
+
+
 @pytest.mark.parametrize("streams", [1, 3])
 def test_scores_are_those_of_each_sentence_read_alone(streams):
-    scores = Scorer(make_model(streams), VOCABULARY).sentences(SENTENCES)
-    one = make_model(1)
-    for words, log_probs in zip(SENTENCES, scores, strict=True):
-        np.testing.assert_allclose(log_probs, reference(words, one), rtol=1e-4, atol=1e-5)
+    assert_close(Scorer(make_model(streams), VOCABULARY).sentences(SENTENCES), SENTENCES)
 
 
 def test_the_states_are_zero_afterwards():
@@ -35,21 +38,12 @@ def test_the_states_are_zero_afterwards():
     assert not any(state.numpy().any() for state in recurrent_states(model))
 
 
-def test_a_long_sentence_is_read_in_parts(monkeypatch):
+@pytest.mark.parametrize("name, size", [("POSITIONS", 9), *(("WORDS", n) for n in (1, 7, 60))])
+def test_scores_do_not_depend_on_the_parts_and_windows_that_are_read(name, size, monkeypatch):
     model = make_model(3)
     whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    monkeypatch.setattr("tfsoftmax.lm.scoring.POSITIONS", 9)
-    in_parts = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    assert_all_close(whole, in_parts, rtol=1e-4)
-
-
-@pytest.mark.parametrize("words", [1, 7, 60])
-def test_scores_do_not_depend_on_the_windows(words, monkeypatch):
-    model = make_model(3)
-    whole = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    monkeypatch.setattr("tfsoftmax.lm.scoring.WORDS", words)
-    in_windows = Scorer(model, VOCABULARY).sentences(SENTENCES)
-    assert_all_close(whole, in_windows, rtol=1e-4)
+    monkeypatch.setattr(f"tfsoftmax.lm.scoring.{name}", size)
+    assert_all_close(Scorer(model, VOCABULARY).sentences(SENTENCES), whole, rtol=1e-4)
 
 
 def test_windows_hold_at_most_so_many_sentences_and_words():
@@ -137,9 +131,7 @@ def test_every_head_scores(case, monkeypatch):
 
     monkeypatch.setattr(building, "head_for", head_of_case)
     scores = Scorer(make_model(3), VOCABULARY).sentences(SENTENCES[:4])
-    one = make_model(1)
-    for words, log_probs in zip(SENTENCES, scores):
-        np.testing.assert_allclose(log_probs, reference(words, one), rtol=1e-4, atol=1e-5)
+    assert_close(scores, SENTENCES[:4])
 
 
 def test_a_stream_of_a_split_has_the_evaluators_nats(tmp_path):

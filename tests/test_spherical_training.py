@@ -95,17 +95,14 @@ def test_a_schedule_counts_the_steps_of_the_head():
     (lambda: keras.optimizers.SGD(loss_scale_factor=1024.0), "float32"),
     (lambda: "sgd", "mixed_float16"),
 ])
-def test_an_optimiser_that_scales_the_loss_is_refused(optimizer, policy):
+def test_an_optimiser_that_scales_the_loss_is_refused(optimizer, policy, set_policy):
     """Its factor would reach the head's own step, and only the optimiser divides by it."""
-    keras.mixed_precision.set_global_policy(policy)
-    try:
-        model = model_of(SphericalSoftmax(V, sgd_learning_rate=0.1, dtype="float32"))
-        model.compile(optimizer(), SoftmaxLoss())
-        with refuses(None, "`optimizer` must not scale the loss"):
-            model.fit(*data(), verbose=0)
-        model.evaluate(*data(), verbose=0)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
+    set_policy(policy)
+    model = model_of(SphericalSoftmax(V, sgd_learning_rate=0.1, dtype="float32"))
+    model.compile(optimizer(), SoftmaxLoss())
+    with refuses(None, "`optimizer` must not scale the loss"):
+        model.fit(*data(), verbose=0)
+    model.evaluate(*data(), verbose=0)
 
 
 def test_two_losses_of_one_tape_are_two_steps():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import references
-from cases import UNITS, language_model, positions, randomise
+from cases import language_model, positions, prepared
 from tfsoftmax import Perplexity, SampledSoftmax, SoftmaxLoss
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.optimizers import Adagrad
@@ -27,10 +27,7 @@ def sampler(labels=None, **options):
 
 
 def ready(labels=None):
-    head = SampledSoftmax(V, S, sampler(labels))
-    head.build((None, UNITS))
-    randomise(head)
-    return head
+    return prepared(SampledSoftmax(V, S, sampler(labels)))
 
 
 def chunk_of(step, ends):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import assert_all_close, randomise, slow_unless, with_gradients
+from cases import assert_all_close, prepared, randomise, slow_unless, with_gradients
 from tfsoftmax import AdaptiveEmbedding, SoftmaxLoss, Vocabulary
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.lm.head_options import tied_embedding
@@ -109,9 +109,8 @@ def test_the_update_of_lora_is_part_of_the_table(make):
 def test_a_step_computes_no_rows_but_the_samples(what, policy):
     words, samples = 5000, 4
     embedding = keras.layers.Embedding(words, D, dtype=policy)
-    head = SampledSoftmax(words, samples, "uniform", tied_to=embedding, seed=1, dtype=policy)
-    head.build((None, D))
-    randomise(head)
+    options = {"tied_to": embedding, "seed": 1, "dtype": policy}
+    head = prepared(SampledSoftmax(words, samples, "uniform", **options), units=D)
     if what == "lora":
         embedding.enable_lora(2, lora_alpha=3.0)
         randomise(embedding)

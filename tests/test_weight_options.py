@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from cases import UNITS, WITH_A_KERNEL, needed, randomise
+from cases import UNITS, WITH_A_KERNEL, needed, prepared
 from keras_helper import V
 from tfsoftmax import HEADS, SoftmaxLoss
 
@@ -20,9 +20,8 @@ def weights(head, word):
 
 @pytest.mark.parametrize("case", WITH_A_KERNEL)
 def test_regularizers_are_added_to_the_loss(case):
-    head = head_with(case, kernel_regularizer=keras.regularizers.L2(0.1), bias_regularizer="l1")
-    head.build((None, UNITS))
-    randomise(head)
+    of_kernel = keras.regularizers.L2(0.1)
+    head = prepared(head_with(case, kernel_regularizer=of_kernel, bias_regularizer="l1"))
     wanted = 0.1 * sum(np.sum(w.numpy() ** 2) for w in weights(head, "kernel"))
     wanted += 0.01 * sum(np.sum(np.abs(w.numpy())) for w in weights(head, "bias"))
     assert weights(head, "bias")

@@ -166,13 +166,6 @@ def test_what_was_truncated_or_failed_obscurely_is_named(make, name):
     refused(f"`{name}` must ", make)
 
 
-@pytest.mark.parametrize("weights", [np.full(6, "a"), np.ones(6, complex)])
-def test_weights_of_a_loss_are_real_numbers(weights):
-    logits = built("full", V)(HIDDEN)
-    with pytest.raises(TypeError, match="`sample_weight` must be real numbers. Received: "):
-        tfsoftmax.SoftmaxLoss()(LABELS, logits, weights)
-
-
 @pytest.mark.parametrize("features", [
     None, tf.ragged.constant([[1], [2, 3]]), tf.sparse.from_dense(np.ones((V, 3))),
     np.ones((V, 3), complex), {"a": None}, [[1, 2], [3]],

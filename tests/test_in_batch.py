@@ -313,16 +313,6 @@ def test_fit_takes_batches_of_any_size_and_reads_no_other_rows():
     assert model.evaluate(hidden, LABELS, verbose=0)[1] == pytest.approx(np.exp(nats), rel=1e-5)
 
 
-def test_the_head_comes_back_from_its_configuration():
-    head, hidden = make()
-    again = SampledSoftmax.from_config(head.get_config())
-    again.build((None, UNITS))
-    again.set_weights(head.get_weights())
-    np.testing.assert_array_equal(
-        again.training_loss(hidden, LABELS), head.training_loss(hidden, LABELS)
-    )
-
-
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("head, options", [
     (NCE, {"log_z": 0.5}), (NegativeSampling, {"restore_proposal": False}),

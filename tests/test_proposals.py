@@ -102,39 +102,6 @@ def test_samplers_survive_serialisation(name):
     assert_all_equal(sampler.sample(LABELS, 4, 0), again.sample(LABELS, 4, 0))
 
 
-@keras.saving.register_keras_serializable(package="tfsoftmax_tests")
-class Holder(keras.layers.Layer):
-    """A layer that holds a sampler as a head does."""
-
-    def __init__(self, sampler, **kwargs):
-        super().__init__(**kwargs)
-        self.sampler = sampler
-
-    def call(self, inputs):
-        return inputs
-
-    def get_config(self):
-        sampler = keras.saving.serialize_keras_object(self.sampler)
-        return {**super().get_config(), "sampler": sampler}
-
-    @classmethod
-    def from_config(cls, config):
-        sampler = keras.saving.deserialize_keras_object(config["sampler"])
-        return cls(**{**config, "sampler": sampler})
-
-
-def test_the_state_is_saved_with_the_model(through_a_file):
-    schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 4, end_learning_rate=1.0)
-    samplers = make("learned_unigram"), Interpolated(10, zipf_counts(10), schedule)
-    for sampler in samplers:
-        sampler.update(LABELS)
-    inputs = keras.Input((2,))
-    model = keras.Model(inputs, Holder(samplers[1])(Holder(samplers[0])(inputs)))
-    reloaded = through_a_file(model)
-    for layer, sampler in zip(reloaded.layers[1:], samplers):
-        np.testing.assert_array_equal(probabilities(layer.sampler), probabilities(sampler))
-
-
 def test_counts_out_of_order_warn_the_log_uniform_sampler():
     with pytest.warns(UserWarning, match="do not fall"):
         LogUniform(4, [5, 6, 1, 1])

@@ -117,13 +117,6 @@ def test_a_finished_run_is_left_alone_and_can_be_extended(corpus, tmp_path):
     assert [m["step"] for m in events(run, "finished")] == [7]
 
 
-def test_only_one_process_trains_a_run(finished_run):
-    with finished_run.locked():
-        with pytest.raises(ValueError, match="`run` must not be in training by another process"):
-            with runs.Run(finished_run.directory).locked():
-                pass
-
-
 @pytest.mark.parametrize("file, content, message", [
     ("config.json", '{"mod', "config.json: must be JSON"),
     ("config.json", "{}", "config.json: must have 'id'"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import runs_helper
-from cases import CASES, ONE_OF_EACH, assert_all_close, randomise
+from cases import assert_all_close, randomise
 from refusals import refused
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
@@ -120,18 +120,6 @@ def test_several_streams_are_texts_of_similar_length_side_by_side(streams):
     assert streams == 20 or len(wanted) == streams
     np.testing.assert_allclose(np.concatenate(found), np.concatenate(wanted), rtol=1e-4, atol=1e-5)
     assert [len(of) for of in found] == [len(words) + 1 for words in SENTENCES]
-
-
-@pytest.mark.parametrize("case", ONE_OF_EACH)
-def test_every_head_scores(case, monkeypatch):
-    def head_of_case(vocabulary, kind, name, **_):
-        head = CASES[case](len(vocabulary))
-        head.name = name
-        return head
-
-    monkeypatch.setattr(building, "head_for", head_of_case)
-    scores = Scorer(make_model(3), VOCABULARY).sentences(SENTENCES[:4])
-    assert_close(scores, SENTENCES[:4])
 
 
 def test_a_stream_of_a_split_has_the_evaluators_nats(tmp_path):

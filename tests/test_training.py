@@ -178,19 +178,6 @@ def test_what_cannot_be_tied_says_so(corpus, tmp_path):
         train(corpus, tmp_path / "b", adaptive, config)
 
 
-def test_pretrained_embeddings_start_the_model(corpus, tmp_path):
-    file = tmp_path / "vectors.txt"
-    file.write_text("w7 " + " ".join("0.125" for _ in range(9)) + "\n")
-    config = TrainingConfig(
-        max_steps=1, learning_rate=1e-9, clip_norm=0, optimizer="sgd", pretrained=str(file)
-    )
-    train(corpus, tmp_path / "run", config=config)
-    model, vocabulary, _ = runs.load(str(tmp_path / "run"), streams=1)
-    embeddings = model.get_layer("embedding").get_weights()[0]
-    np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
-    assert np.abs(embeddings).max() <= 0.125
-
-
 def test_a_corpus_that_cannot_be_validated_is_refused_before_training(corpus, tmp_path):
     damaged = shutil.copytree(corpus.directory, tmp_path / "damaged")
     (path,) = damaged.glob("valid-*.tfrecord")

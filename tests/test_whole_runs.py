@@ -125,6 +125,7 @@ def test_pretrained_vectors_are_in_the_run_before_its_first_step(corpus, tmp_pat
     model, vocabulary, _ = runs.load(str(tmp_path / "run"), 1)
     embeddings = model.get_layer("embedding").get_weights()[0]
     np.testing.assert_allclose(embeddings[vocabulary.encode(["w7"])[0]], 0.125, rtol=1e-5)
+    assert np.abs(embeddings).max() <= 0.125
 
 
 def test_lost_pointers_are_refused_and_nothing_is_deleted(own_run, corpus):
@@ -260,8 +261,9 @@ def test_a_run_that_is_deleted_while_it_ends_is_named(corpus, tmp_path, monkeypa
 def test_a_refused_second_trainer_changes_nothing(own_run, corpus):
     with open(own_run.path("config.json"), "rb") as file:
         before = file.read()
-    with own_run.locked(), pytest.raises(ValueError, match="`run` must not be in training"):
-        train(corpus, own_run.directory, epochs=9)
+    with own_run.locked():
+        refused("`run` must not be in training by another process",
+                train, corpus, own_run.directory, epochs=9)
     with open(own_run.path("config.json"), "rb") as file:
         assert file.read() == before
 

@@ -105,9 +105,10 @@ def tool(*arguments, check=True, interpreter=(), path=None, cwd=None, input=""):
 
 
 def error_of(*arguments, **options):
-    """What a command says that ends with the status 1."""
+    """What a command says that ends with the status 1, in words that a terminal shows."""
     done = tool(*arguments, check=False, **options)
     assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr
     return done.stderr
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import runs_helper
 from refusals import refused
+from runs_helper import error_of, events, small_corpus, tool, train
 from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.corpora.records import Corpus
@@ -73,7 +73,7 @@ def run(tmp_path_factory):
     pytest.importorskip("sentencepiece")
     folder = tmp_path_factory.mktemp("pieces")
     corpus = small_pieces(folder)
-    runs_helper.train(corpus, folder / "run")
+    train(corpus, folder / "run")
     return runs.Run(str(folder / "run"))
 
 
@@ -105,7 +105,7 @@ def test_a_run_keeps_its_tokenizer(run, tmp_path):
 def test_validations_have_bits_per_byte(run):
     size = sum(len(line.encode()) + 1 for line in LINES[::2])
     words = sum(len(line.split()) + 1 for line in LINES[::2])
-    for line in runs_helper.events(run, "valid"):
+    for line in events(run, "valid"):
         nats = line["nats_per_token"] * line["tokens"]
         assert line["bits_per_byte"] == pytest.approx(nats / math.log(2) / size)
         assert line["word_perplexity"] == pytest.approx(math.exp(nats / words))
@@ -125,21 +125,19 @@ def test_a_damaged_tokenizer_of_a_run_is_refused(run):
 
 
 def test_a_run_of_words_splits_at_blanks(tmp_path):
-    corpus = runs_helper.small_corpus(tmp_path)
-    runs_helper.train(corpus, tmp_path / "run")
+    corpus = small_corpus(tmp_path)
+    train(corpus, tmp_path / "run")
     run = runs.Run(str(tmp_path / "run"))
     assert run.tokenizer_path() is None and run.tokenizer().encode(" a  b") == ["a", "b"]
-    assert "word_perplexity" not in runs_helper.events(run, "valid")[-1]
-    assert ("bits_per_byte" in runs_helper.events(run, "valid")[-1]) == (
-        corpus.split("valid").is_restorable
-    )
+    assert "word_perplexity" not in events(run, "valid")[-1]
+    assert ("bits_per_byte" in events(run, "valid")[-1]) == (corpus.split("valid").is_restorable)
 
 
 def test_a_run_goes_on_with_its_own_tokenizer_only(run, tmp_path):
     folder = tmp_path / "other"
     folder.mkdir()
     other = small_pieces(folder, "sentencepiece_bpe")
-    refused("be new or of the same config.*tokenizer", runs_helper.train, other, run.directory)
+    refused("be new or of the same config.*tokenizer", train, other, run.directory)
 
 
 def scores_of(run, sentences):
@@ -154,7 +152,7 @@ SENTENCES = ["the cat sat", "", "a  😀 mat"]
 
 def test_score_reads_and_writes_sentences(run, tmp_path):
     (tmp_path / "in").write_text("\n".join(SENTENCES) + "\n")
-    done = runs_helper.tool("score", f"--run={run.directory}", f"--input={tmp_path / 'in'}")
+    done = tool("score", f"--run={run.directory}", f"--input={tmp_path / 'in'}")
     scores, printed = zip(*(line.split("\t") for line in done.stdout.splitlines()))
     assert list(printed) == SENTENCES
     expected = scores_of(run, SENTENCES)
@@ -168,9 +166,7 @@ def test_score_reads_and_writes_sentences(run, tmp_path):
 
 def test_score_gives_each_word_the_scores_of_its_pieces(run, tmp_path):
     (tmp_path / "in").write_text("\n".join(SENTENCES) + "\n")
-    done = runs_helper.tool(
-        "score", f"--run={run.directory}", f"--input={tmp_path / 'in'}", "--words",
-    )
+    done = tool("score", f"--run={run.directory}", f"--input={tmp_path / 'in'}", "--words")
     rows = [line.split("\t") for line in done.stdout.splitlines()]
     assert [row[1:] for row in rows] == [
         ["the"], ["cat"], ["sat"], ["<eos>"], [], ["<eos>"], [], ["a"], ["😀"], ["mat"],
@@ -183,7 +179,7 @@ def test_score_gives_each_word_the_scores_of_its_pieces(run, tmp_path):
 
 def test_score_refuses_an_open_vocabulary(run, tmp_path):
     (tmp_path / "in").write_text("a\n")
-    done = runs_helper.error_of(
+    done = error_of(
         "score", f"--run={run.directory}", f"--input={tmp_path / 'in'}", "--open_vocabulary"
     )
     assert "`open_vocabulary` must be used with a run on words" in done
@@ -195,13 +191,13 @@ def test_generate_writes_text(run):
     (pieces,) = Generator(model, vocabulary).complete([tokenizer.encode("the cat")], 5, seed=3)
     expected = tokenizer.decode([*tokenizer.encode("the cat"), *pieces])
     for flags in (["--prompt=the cat"], ["--prompts=-"]):
-        done = runs_helper.tool(
+        done = tool(
             "generate", f"--run={run.directory}", "--count=1", "--seed=3", "--max_words=5", *flags,
             input="the cat\n",
         )
         line = done.stdout.splitlines()[0]
         assert line.removesuffix(" …") == expected and line.endswith(" …") == (len(pieces) == 5)
-    done = runs_helper.tool("generate", f"--run={run.directory}", "--prompt=the", "--beam=2")
+    done = tool("generate", f"--run={run.directory}", "--prompt=the", "--beam=2")
     assert all("the" in line for line in done.stdout.splitlines()[:2])
     assert "▁" not in "".join(done.stdout.splitlines()[:2])
     assert done.stderr == ""
@@ -209,7 +205,7 @@ def test_generate_writes_text(run):
 
 def test_rescore_reads_words_in_pieces(run, tmp_path):
     (tmp_path / "nbest").write_text("u1 0 0 the cat sat\nu1 0 0 sat sat 😀\nu2 0 0 a mat\n")
-    done = runs_helper.tool(
+    done = tool(
         "rescore", f"--run={run.directory}", f"--nbest={tmp_path / 'nbest'}", "--lm_weight=1",
     )
     first, second, _ = (s.sum() for s in scores_of(run, ["the cat sat", "sat sat 😀", "a mat"]))
@@ -219,15 +215,15 @@ def test_rescore_reads_words_in_pieces(run, tmp_path):
 
 
 def test_evaluate_measures_the_same_as_the_validation(run):
-    done = runs_helper.tool("evaluate", f"--run={run.directory}", "--split=valid")
+    done = tool("evaluate", f"--run={run.directory}", "--split=valid")
     found = json.loads(done.stdout.splitlines()[-1])
-    best = min(runs_helper.events(run, "valid"), key=lambda line: line["perplexity"])
+    best = min(events(run, "valid"), key=lambda line: line["perplexity"])
     for name in ("perplexity", "word_perplexity", "bits_per_byte"):
         assert found[name] == pytest.approx(best[name], 1e-4)
 
 
 def test_an_export_has_the_tokenizer_that_makes_its_pieces(run, tmp_path):
-    runs_helper.tool("export", f"--run={run.directory}", f"--out={tmp_path / 'served'}")
+    tool("export", f"--run={run.directory}", f"--out={tmp_path / 'served'}")
     tokenizer = load_tokenizer(tmp_path / "served" / "assets.extra" / "tokenizer.model")
     served = tf.saved_model.load(str(tmp_path / "served"))
     pieces = tokenizer.encode("a  😀 mat")
@@ -240,7 +236,7 @@ def test_an_export_has_the_tokenizer_that_makes_its_pieces(run, tmp_path):
 def test_the_documented_way_to_serve_an_export_spells_pieces_as_the_vocabulary_does(
     run, tmp_path, monkeypatch
 ):
-    runs_helper.tool("export", f"--run={run.directory}", f"--out={tmp_path / 'exported'}")
+    tool("export", f"--run={run.directory}", f"--out={tmp_path / 'exported'}")
     monkeypatch.chdir(tmp_path)
     docs = (pathlib.Path(__file__).parent.parent / "docs" / "pieces.md").read_text()
     (code,) = [c.partition("```")[0] for c in docs.split("```python\n") if "saved_model.load" in c]
@@ -259,7 +255,7 @@ def test_a_corpus_of_another_tokenizer_with_the_same_pieces_is_refused(run, tmp_
     path.write_bytes(path.read_bytes() + b"x")
     after = hashlib.sha256(path.read_bytes()).hexdigest()
     manifest.write_text(manifest.read_text().replace(before, after))
-    done = runs_helper.error_of("evaluate", f"--run={run.directory}", f"--data={tmp_path / 'data'}")
+    done = error_of("evaluate", f"--run={run.directory}", f"--data={tmp_path / 'data'}")
     assert "`data` must have the tokenizer that the run was trained with" in done
 
 

@@ -145,9 +145,7 @@ def test_damaged_profiles_are_named(full, tmp_path, damage, message):
     (["--time_steps=0"], "`time_steps` must not be given with --run"),
 ])
 def test_mistakes_are_named(arguments, message, finished_run):
-    result = error_of("tfprof", f"--run={finished_run.directory}", *arguments)
-    assert message in result
-    assert "Traceback" not in result
+    assert message in error_of("tfprof", f"--run={finished_run.directory}", *arguments)
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import keras_helper as base
-import runs_helper
 import tfsoftmax
 from cases import CASES, language_model
+from runs_helper import MODEL, assert_same_weights, tool, train
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
 from tfsoftmax.runs import runs
 
@@ -113,8 +113,8 @@ def test_an_ignored_class_counts_as_weight_zero(case, metric):
 def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
     run, head = tmp_path / "run", '--head_options={"num_samples": 5, "Z": 7}'
     size = ["--hidden_units=8", "--embedding_units=8", "--max_steps=2", "--head=nce"]
-    runs_helper.tool("train", f"--data={corpus.directory}", f"--run={run}", *size, head)
-    done = runs_helper.tool("evaluate", f"--run={run}", "--split=valid", "--normaliser",
+    tool("train", f"--data={corpus.directory}", f"--run={run}", *size, head)
+    done = tool("evaluate", f"--run={run}", "--split=valid", "--normaliser",
                              "--by_frequency")
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["log_z_variance"] >= 0 and result["self_normalised_nats"] > 0
@@ -129,10 +129,10 @@ def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
 def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):
     """This holds even if the proposal distribution is learned during the run."""
     model = dataclasses.replace(
-        runs_helper.MODEL, head="sampled",
+        MODEL, head="sampled",
         head_options={"num_samples": 6, "sampler": "learned_unigram", "counts": None},
     )
     for name, stops in (("whole", [6]), ("resumed", [3, 6])):
         for stop in stops:
-            runs_helper.train(corpus, tmp_path / name, model, max_steps=stop, decay=1.0)
-    runs_helper.assert_same_weights(*(runs.Run(str(tmp_path / n)) for n in ("whole", "resumed")))
+            train(corpus, tmp_path / name, model, max_steps=stop, decay=1.0)
+    assert_same_weights(*(runs.Run(str(tmp_path / n)) for n in ("whole", "resumed")))

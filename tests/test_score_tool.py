@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-import runs_helper
+from runs_helper import error_of, saved_run, tool
 from scoring_helper import CONFIG, SENTENCES, VOCABULARY, make_model, reference
 from tfsoftmax.commands import score
 from tfsoftmax.lm.sentences import oov_report
@@ -15,13 +15,13 @@ from tfsoftmax.lm.sentences import oov_report
 @pytest.fixture(scope="module")
 def run_directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("run")
-    return runs_helper.saved_run(directory, CONFIG, VOCABULARY, make_model(3)).directory
+    return saved_run(directory, CONFIG, VOCABULARY, make_model(3)).directory
 
 
 def test_the_tool_scores_a_file_in_its_order(run_directory, tmp_path):
     text = "".join(" ".join(words) + "\n" for words in SENTENCES)
     (tmp_path / "text").write_text(text)
-    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
+    done = tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
     scores, printed = zip(*(line.split("\t") for line in done.stdout.splitlines()))
     assert list(printed) == [" ".join(words) for words in SENTENCES]
     expected = [reference(words, make_model(1)).sum() for words in SENTENCES]
@@ -33,7 +33,7 @@ def test_the_tool_scores_a_file_in_its_order(run_directory, tmp_path):
 
 
 def test_the_tool_scores_words_of_a_stream_from_standard_input(run_directory):
-    done = runs_helper.tool(
+    done = tool(
         "score", f"--run={run_directory}", "--words", "--stream", "--base=10", input="the a\ncat\n",
     )
     expected = reference("the a <eos> cat".split(), make_model(1)) / math.log(10)
@@ -47,7 +47,7 @@ def test_the_tool_scores_words_of_a_stream_from_standard_input(run_directory):
 
 def test_the_tool_warns_of_text_in_another_case(run_directory, tmp_path):
     (tmp_path / "text").write_bytes(b"\xef\xbb\xbfTHE CAT\nSAT\x1b[2J\n")
-    done = runs_helper.tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
+    done = tool("score", f"--run={run_directory}", f"--input={tmp_path / 'text'}")
     warning, totals = done.stderr.splitlines()
     assert warning.startswith(f"warning: {tmp_path / 'text'}: 3 of 3 words (100.00%) are not in")
     assert json.loads(totals)["oov_rate"] == 1
@@ -77,7 +77,7 @@ def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
 
 
 def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
-    done = runs_helper.error_of("score", f"--run={run_directory}", input="")
+    done = error_of("score", f"--run={run_directory}", input="")
     assert done == "error: `input` must hold sentences. Received: input='-'\n"
 
 
@@ -89,22 +89,20 @@ def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(
     marked.write_text("<s> w1 w2 </s>\n<sos/eos> w3 <eos>\n<s> </s>\n")
     run = f"--run={run_directory}"
     for flags in ((), ("--words", "--stream")):
-        scores = [
-            runs_helper.tool("score", run, f"--input={path}", *flags) for path in (plain, marked)
-        ]
+        scores = [tool("score", run, f"--input={path}", *flags) for path in (plain, marked)]
         assert scores[0].stdout == scores[1].stdout
     assert f"note: {marked}: left out <s>, </s>, <sos/eos>, <eos> at the ends of 3 sen" in (
         scores[1].stderr)
     assert "note" not in scores[0].stderr
     for mark in ("</s>", "<eos>"):
-        said = runs_helper.error_of("score", run, input=f"w1\nw1 {mark} w2\n")
+        said = error_of("score", run, input=f"w1\nw1 {mark} w2\n")
         assert f"standard input, line 2: must not contain {mark} inside a sentence" in said
     assert "'w1 <eos> w2'" in said
-    drawn = [runs_helper.tool("generate", run, f"--prompt={prompt}", "--greedy", "--max_words=4")
+    drawn = [tool("generate", run, f"--prompt={prompt}", "--greedy", "--max_words=4")
              for prompt in ("w1 w2", "<s> w1 w2")]
     assert drawn[0].stdout == drawn[1].stdout
     assert "note: prompts: left out <s> at the ends of 1 sentence," in drawn[1].stderr
-    done = runs_helper.tool("generate", run, f"--prompts={marked}", "--prompt=", check=False)
+    done = tool("generate", run, f"--prompts={marked}", "--prompt=", check=False)
     assert done.returncode == 0 and done.stdout.count("\n") == 3
-    done = runs_helper.error_of("generate", run, "--prompt=w1 <eos> w2")
+    done = error_of("generate", run, "--prompt=w1 <eos> w2")
     assert "`prompt`: must not contain <eos> inside a sentence" in done

@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-import runs_helper
 from cases import assert_all_close, randomise
 from refusals import refused
+from runs_helper import MODEL, small_corpus
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import model as building
@@ -123,8 +123,8 @@ def test_several_streams_are_texts_of_similar_length_side_by_side(streams):
 
 
 def test_a_stream_of_a_split_has_the_evaluators_nats(tmp_path):
-    corpus = runs_helper.small_corpus(tmp_path, sentences=96, streams=1)
-    model = language_model(runs_helper.MODEL, corpus.vocabulary, 1)
+    corpus = small_corpus(tmp_path, sentences=96, streams=1)
+    model = language_model(MODEL, corpus.vocabulary, 1)
     randomise(model)
     evaluated = exact_evaluator(model)(corpus, "test")
     following = np.concatenate([

@@ -113,7 +113,6 @@ def test_evaluate_refuses_another_vocabulary(finished_run, tmp_path):
     other = small_corpus(tmp_path, words=50)
     result = error_of("evaluate", f"--run={finished_run.directory}", f"--data={other.directory}")
     assert "`data` must have the vocabulary that the run was trained with" in result
-    assert "Traceback" not in result
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])

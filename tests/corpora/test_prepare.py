@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from text_files import config, contents, read_back, write_texts
+from text_files import config, contents, prepared, read_back, write_texts
 
 from refusals import refused
 from tfsoftmax.commands.options import attribute_helps
@@ -30,7 +30,7 @@ def texts(tmp_path):
 
 
 def test_every_sentence_of_every_split_is_in_the_records_once(tmp_path, texts):
-    corpus = prepare(config(tmp_path), progress=False)
+    corpus = prepared(tmp_path)
     for split, lines in texts.items():
         expected = [line.replace("unseen", "<unk>") for line in lines]
         assert sorted(read_back(corpus, split)) == sorted(expected)
@@ -42,32 +42,31 @@ def test_every_sentence_of_every_split_is_in_the_records_once(tmp_path, texts):
 
 
 def test_sentences_are_shuffled(tmp_path, texts):
-    corpus = prepare(config(tmp_path, streams=1), progress=False)
+    corpus = prepared(tmp_path, streams=1)
     assert read_back(corpus, "train") != texts["train"]
 
 
 @pytest.mark.parametrize("order, warns", [("shuffled", True), ("text", False)])
 def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
     (tmp_path / "long.txt").write_text("a b c d e " * 1000 + "\n" + "a b\n" * 200)
-    corpus = prepare(config(tmp_path, train=str(tmp_path / "long.txt"), streams=20,
-                            order=order), progress=False)
+    corpus = prepared(tmp_path, train=str(tmp_path / "long.txt"), streams=20, order=order)
     assert ("% of the records of train is padding" in summary(corpus)) == warns
 
 
 @pytest.mark.parametrize("missing", ["valid", "test"])
 def test_a_corpus_that_cannot_be_trained_on_yet_says_so(tmp_path, texts, missing):
-    corpus = prepare(config(tmp_path, **{missing: ()}), progress=False)
+    corpus = prepared(tmp_path, **{missing: ()})
     assert ("also needs a split valid" in summary(corpus)) == (missing == "valid")
 
 
 def test_many_buckets_lose_nothing(tmp_path, texts, monkeypatch):
     monkeypatch.setattr(shuffle.ExternalShuffle.__init__, "__defaults__", (50,))
-    corpus = prepare(config(tmp_path), progress=False)
+    corpus = prepared(tmp_path)
     assert sorted(read_back(corpus, "train")) == sorted(texts["train"])
 
 
 def test_vocabulary_has_the_counts_of_the_training_split(tmp_path, texts):
-    corpus = prepare(config(tmp_path, min_count=2), progress=False)
+    corpus = prepared(tmp_path, min_count=2)
     expected = collections.Counter(" ".join(texts["train"]).split())
     assert expected.pop("rare") == 1
     expected["<unk>"] += 1
@@ -77,14 +76,14 @@ def test_vocabulary_has_the_counts_of_the_training_split(tmp_path, texts):
 
 
 def test_max_vocab_limits_the_vocabulary(tmp_path, texts):
-    corpus = prepare(config(tmp_path, max_vocab=5), progress=False)
+    corpus = prepared(tmp_path, max_vocab=5)
     assert len(corpus.vocabulary) == 5
     assert corpus.vocabulary.counts.sum() == corpus.splits["train"].tokens
 
 
 def test_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path, texts):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        prepare(config(tmp_path, out=str(tmp_path / name), seed=seed), progress=False)
+        prepared(tmp_path, out=str(tmp_path / name), seed=seed)
     a, b, c = (contents(tmp_path / name) for name in "abc")
     assert a == b
     assert a["vocabulary.txt"] == c["vocabulary.txt"]
@@ -100,34 +99,31 @@ def test_text_that_changes_between_the_passes_is_noticed(tmp_path, texts, monkey
             yield ids, lengths
 
     monkeypatch.setattr(encoding, "encode_blocks", swapped)
-    with pytest.raises(RuntimeError, match="did the text change meanwhile"):
-        prepare(config(tmp_path), progress=False)
+    refused("did the text change meanwhile", prepared, tmp_path, error=RuntimeError)
     monkeypatch.setattr(encoding, "encode_blocks", lambda *given: list(original(*given))[:-1])
     with pytest.raises(RuntimeError, match="as many tokens must be written as were counted"):
-        prepare(config(tmp_path), progress=False)
+        prepared(tmp_path)
 
 
 def test_end_of_sentence_in_the_text_is_refused(tmp_path, texts):
     with gzip.open(tmp_path / "valid.gz", "at") as file:
         file.write("\nthe <eos> cat\n")
-    with pytest.raises(ValueError, match="valid.gz, line .*: must not contain <eos> .*the <eos> c"):
-        prepare(config(tmp_path), progress=False)
+    refused("valid.gz, line .*: must not contain <eos> .*the <eos> c", prepared, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
 def test_word_that_merely_contains_the_end_of_sentence_is_a_word(tmp_path, texts):
     with gzip.open(tmp_path / "train.gz", "at") as file:
         file.write("\nthe x<eos>y cat\n")
-    assert "x<eos>y" in prepare(config(tmp_path), progress=False).vocabulary
+    assert "x<eos>y" in prepared(tmp_path).vocabulary
 
 
 def test_min_count_above_every_word_is_refused(tmp_path, texts):
-    with pytest.raises(ValueError, match="`min_count` must leave words.*min_count=10000"):
-        prepare(config(tmp_path, min_count=10_000), progress=False)
+    refused("`min_count` must leave words.*min_count=10000", prepared, tmp_path, min_count=10_000)
 
 
 def test_manifest_tells_what_was_made(tmp_path, texts):
-    corpus = prepare(config(tmp_path), progress=False)
+    corpus = prepared(tmp_path)
     manifest = json.loads((tmp_path / "out" / manifests.MANIFEST).read_text())
     assert manifest["vocabulary"] == {
         "size": len(corpus.vocabulary), "sha256": corpus.vocabulary.sha256
@@ -138,11 +134,9 @@ def test_manifest_tells_what_was_made(tmp_path, texts):
 
 
 def test_unknown_corpus_and_misplaced_files_are_refused(tmp_path, texts):
-    with pytest.raises(ValueError, match="`corpus` must be one of docstrings, text.*'novel'"):
-        prepare(config(tmp_path, corpus="novel"), progress=False)
-    with pytest.raises(ValueError, match="`train` must be given with corpus=text only"):
-        prepare(config(tmp_path, corpus="ptb"), progress=False)
-    refused("`train` must name files", prepare, config(tmp_path, train=()), progress=False)
+    refused("`corpus` must be one of docstrings, text.*'novel'", prepared, tmp_path, corpus="novel")
+    refused("`train` must be given with corpus=text only", prepared, tmp_path, corpus="ptb")
+    refused("`train` must name files", prepared, tmp_path, train=())
 
 
 @pytest.mark.parametrize(
@@ -195,8 +189,7 @@ def test_the_working_directory_is_not_replaced(tmp_path, texts, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     monkeypatch.chdir(out)
-    with pytest.raises(ValueError, match="`out` must not be the working directory"):
-        prepare(dataclasses.replace(config(tmp_path), out="."), progress=False)
+    refused("`out` must not be the working directory", prepared, tmp_path, out=".")
 
 
 def test_a_sentence_of_a_whole_text_is_refused_before_it_is_padded(tmp_path, texts, monkeypatch):
@@ -211,5 +204,4 @@ def test_a_sentence_of_a_whole_text_is_refused_before_it_is_padded(tmp_path, tex
 
 
 def test_field_is_for_files_with_fields(tmp_path, texts):
-    with pytest.raises(ValueError, match="`field` must be given where a file has fields"):
-        prepare(dataclasses.replace(config(tmp_path), field="body"), progress=False)
+    refused("`field` must be given where a file has fields", prepared, tmp_path, field="body")

@@ -6,8 +6,9 @@ import gzip
 import os
 
 import pytest
-from text_files import config, contents, write_texts
+from text_files import config, contents, prepared, write_texts
 
+from refusals import refused
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora import writer
@@ -36,33 +37,30 @@ def test_prepared_again_with_the_same_settings_it_is_left_alone(tmp_path, texts,
      ({"time_steps": 7}, "time_steps is 4, not 7")],
 )
 def test_other_settings_are_refused_by_name_unless_overwritten(tmp_path, texts, change, message):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
     before = contents(tmp_path / "out")
-    with pytest.raises(ValueError, match=f"`out` must not hold another corpus.*{message}"):
-        prepare(config(tmp_path, **change), progress=False)
+    refused(f"`out` must not hold another corpus.*{message}", prepared, tmp_path, **change)
     assert contents(tmp_path / "out") == before
-    corpus = prepare(config(tmp_path, **change, overwrite=True), progress=False)
+    corpus = prepared(tmp_path, **change, overwrite=True)
     assert corpus.settings.items() >= change.items()
     assert sorted(os.listdir(tmp_path)) == ["out", "test.gz", "train.gz", "valid.gz"]
 
 
 def test_changed_input_is_noticed(tmp_path, texts):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
     with gzip.open(tmp_path / "valid.gz", "at") as file:
         file.write("\none more\n")
-    with pytest.raises(ValueError, match="the input files were different"):
-        prepare(config(tmp_path), progress=False)
+    refused("the input files were different", prepared, tmp_path)
 
 
 def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
     path = tmp_path / "out" / "train-00000.tfrecord"
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="it is damaged: .*train-00000.tfrecord: must be as"):
-        prepare(config(tmp_path), progress=False)
-    prepare(config(tmp_path, overwrite=True), progress=False)
+    refused("it is damaged: .*train-00000.tfrecord: must be as", prepared, tmp_path)
+    prepared(tmp_path, overwrite=True)
     assert path.read_bytes() != data
 
 
@@ -70,23 +68,21 @@ def test_damaged_corpus_is_refused_unless_overwritten(tmp_path, texts):
 def test_directory_of_something_else_is_never_replaced(tmp_path, texts, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("{}")
-    with pytest.raises(ValueError, match="`out` must be new, empty, or a corpus that `prep"):
-        prepare(config(tmp_path, overwrite=True), progress=False)
+    refused("`out` must be new, empty, or a corpus that `prep", prepared, tmp_path, overwrite=True)
     assert contents(tmp_path / "out") == {name: b"{}"}
 
 
 def test_corpus_with_foreign_files_is_not_overwritten(tmp_path, texts):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="also holds notes.txt"):
-        prepare(config(tmp_path, seed=2, overwrite=True), progress=False)
+    refused("also holds notes.txt", prepared, tmp_path, seed=2, overwrite=True)
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
 
 def test_empty_directory_of_any_name_is_used(tmp_path, texts):
     out = tmp_path / "a {b} [c]"
     out.mkdir()
-    corpus = prepare(config(tmp_path, out=str(out)), progress=False)
+    corpus = prepared(tmp_path, out=str(out))
     assert corpus.splits["train"].sentences == 200
 
 
@@ -95,22 +91,20 @@ def test_a_link_to_a_directory_is_followed_and_stays(tmp_path, texts):
     link = tmp_path / "link"
     link.symlink_to("large_disk")
     for min_count in (1, 2, 3):
-        prepare(config(tmp_path, out=str(link), min_count=min_count, overwrite=True),
-                progress=False)
+        prepared(tmp_path, out=str(link), min_count=min_count, overwrite=True)
         assert link.is_symlink() and (tmp_path / "large_disk" / "manifest.json").exists()
         assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
 def test_a_mount_point_may_hold_a_corpus_but_not_become_one(tmp_path, texts, monkeypatch):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
     monkeypatch.setattr(os.path, "ismount", lambda path: path.startswith(str(tmp_path)))
-    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200
+    assert prepared(tmp_path).splits["train"].sentences == 200
     monkeypatch.setattr(prepare_module, "check_tokenizer", None)  # where the work begins
     (tmp_path / "empty").mkdir()
     for out, min_count in (("empty", 1), ("out", 2)):
         with pytest.raises(ValueError, match=f"`out` must not be a mount point.*/{out}'"):
-            prepare(config(tmp_path, out=str(tmp_path / out), min_count=min_count, overwrite=True),
-                    progress=False)
+            prepared(tmp_path, out=str(tmp_path / out), min_count=min_count, overwrite=True)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -118,13 +112,13 @@ def test_full_disk_is_one_sentence_and_leaves_everything_as_it_was(
     tmp_path, texts, monkeypatch, overwrite
 ):
     if overwrite:
-        prepare(config(tmp_path, seed=2), progress=False)
+        prepared(tmp_path, seed=2)
     before = contents(tmp_path / "out") if overwrite else None
     monkeypatch.setattr(
         writer, "open", lambda path, mode: builtins.open("/dev/full", mode), raising=False
     )
     with pytest.raises(OSError, match="The disk is full: preparing .*out.*Nothing was written"):
-        prepare(config(tmp_path, overwrite=overwrite), progress=False)
+        prepared(tmp_path, overwrite=overwrite)
     names = ["out"] * overwrite + ["test.gz", "train.gz", "valid.gz"]
     assert sorted(os.listdir(tmp_path)) == names
     assert not overwrite or contents(tmp_path / "out") == before
@@ -136,7 +130,7 @@ def test_interruption_leaves_nothing(tmp_path, texts, monkeypatch):
 
     monkeypatch.setattr(prepare_module, "encode_split", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        prepare(config(tmp_path), progress=False)
+        prepared(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["test.gz", "train.gz", "valid.gz"]
 
 
@@ -145,7 +139,7 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
     tmp_path, texts, monkeypatch, renames
 ):
     """Also by one that has nothing to prepare, and on whatever machine the other one was."""
-    prepare(config(tmp_path, seed=2), progress=False)
+    prepared(tmp_path, seed=2)
     old, rename, calls = contents(tmp_path / "out"), os.rename, []
 
     def killed(*paths):
@@ -160,32 +154,30 @@ def test_what_a_killed_process_left_is_cleared_up_by_the_next(
         else:
             patches.setattr(replacing, "_clear_up", lambda out: calls and killed())
         with pytest.raises(SystemExit):
-            prepare(config(tmp_path, overwrite=True), progress=False)
+            prepared(tmp_path, overwrite=True)
     (tmp_path / ".out.tfsoftmax.lock").touch()
     names = ["out", "test.gz", "train.gz", "valid.gz"]
     assert sorted(os.listdir(tmp_path)) != names
-    prepare(config(tmp_path, seed=2 if renames < 2 else 1), progress=False)
+    prepared(tmp_path, seed=2 if renames < 2 else 1)
     assert sorted(os.listdir(tmp_path)) == names
     assert (contents(tmp_path / "out") == old) == (renames < 2)
 
 
 def test_a_second_process_is_refused_and_a_foreign_lock_is_not_followed(tmp_path, texts):
     with alone(str(tmp_path / "out")):
-        with pytest.raises(ValueError, match="`out` must not be written by another process. Rec"):
-            prepare(config(tmp_path), progress=False)
-    prepare(config(tmp_path), progress=False)
+        refused("`out` must not be written by another process. Rec", prepared, tmp_path)
+    prepared(tmp_path)
     (tmp_path / "mine").write_text("mine")
     os.symlink(tmp_path / "mine", tmp_path / ".out.tfsoftmax.lock")
-    with pytest.raises(OSError, match="tfsoftmax.lock"):
-        prepare(config(tmp_path), progress=False)
+    refused("tfsoftmax.lock", prepared, tmp_path, error=OSError)
     assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_a_corpus_is_found_where_nothing_can_be_written(tmp_path, texts, monkeypatch):
-    prepare(config(tmp_path), progress=False)
+    prepared(tmp_path)
 
     def refuse(path, *arguments):
         raise OSError(errno.EROFS, "Read-only file system", path)
 
     monkeypatch.setattr(replacing.os, "open", refuse)
-    assert prepare(config(tmp_path), progress=False).splits["train"].sentences == 200
+    assert prepared(tmp_path).splits["train"].sentences == 200

@@ -61,6 +61,10 @@ def config(tmp_path, tokenizer="sentencepiece", **changes):
     return PrepareConfig("text", str(tmp_path / "out"), **settings | changes)
 
 
+def prepared(tmp_path, *tokenizer, **changes):
+    return prepare(config(tmp_path, *tokenizer, **changes), progress=False)
+
+
 def read_back(corpus, split, tokenizer):
     """The sentences of a corpus in the order of the text, as its targets spell them."""
     streams = [[] for _ in range(corpus.streams)]
@@ -234,7 +238,7 @@ def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path,
     assert kept.stat().st_mtime_ns == before
     (tmp_path / "letters.model").write_text("others")
     refused("`out` must not hold another corpus.*tokenizer is", prepare, given, progress=False)
-    prepare(config(tmp_path, letters, overwrite=True), progress=False)
+    prepared(tmp_path, letters, overwrite=True)
     kept.write_text("damaged")
     refused("must be as it was written", Corpus.load, tmp_path / "out")
     kept.unlink()
@@ -243,7 +247,7 @@ def test_a_tokenizer_is_kept_with_the_corpus_and_its_digest_is_checked(tmp_path,
 
 
 def test_a_manifest_may_name_no_other_file(tmp_path, letters):
-    prepare(config(tmp_path, letters), progress=False)
+    prepared(tmp_path, letters)
     path = tmp_path / "out" / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest["tokenizer"]["path"] = "../../secret"
@@ -254,7 +258,7 @@ def test_a_manifest_may_name_no_other_file(tmp_path, letters):
 @pytest.mark.parametrize("kind", ["sentencepiece", "sentencepiece_bpe"])
 def test_a_corpus_of_trained_pieces_restores_its_text(tmp_path, kind):
     pytest.importorskip("sentencepiece")
-    corpus = prepare(config(tmp_path, kind), progress=False)
+    corpus = prepared(tmp_path, kind)
     tokenizer = load_tokenizer(corpus.tokenizer)
     assert read_back(corpus, "train", tokenizer) == TEXT
     assert read_back(corpus, "valid", tokenizer) == [s for s in HARD if s.strip()]
@@ -266,7 +270,7 @@ def test_a_corpus_of_trained_pieces_restores_its_text(tmp_path, kind):
 
 def test_lines_that_a_tokenizer_changes_are_counted(tmp_path):
     path = lower_case(tmp_path / "lower.json")
-    corpus = prepare(config(tmp_path, path), progress=False)
+    corpus = prepared(tmp_path, path)
     split = corpus.split("valid")
     assert not split.is_restorable and split.changed_lines > 5 and split.oov > 5
     assert "they do not restore" in summary(corpus)
@@ -276,7 +280,7 @@ def test_lines_that_a_tokenizer_changes_are_counted(tmp_path):
 def test_a_vocabulary_too_small_for_the_characters_is_named(tmp_path):
     pytest.importorskip("sentencepiece")
     with pytest.raises(ValueError, match="`max_vocab` must suit the text.*Received: max_vocab=100"):
-        prepare(config(tmp_path, max_vocab=100), progress=False)
+        prepared(tmp_path, max_vocab=100)
     assert not (tmp_path / "out").exists()
 
 
@@ -290,7 +294,7 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch, tmp_path, packa
         (tmp_path / tokenizer).write_text("{}")
         tokenizer = str(tmp_path / tokenizer)
     with pytest.raises(RuntimeError, match=f"needs {package}: pip install {package}"):
-        prepare(config(tmp_path, tokenizer), progress=False)
+        prepared(tmp_path, tokenizer)
 
 
 @pytest.mark.parametrize("name, package", [("a.json", "tokenizers"), ("a.model", "sentencepiece")])
@@ -306,4 +310,4 @@ def test_a_file_that_is_no_tokenizer_is_named(tmp_path, name, package):
     ({"seed": 1 << 32}, "`seed` must be below 2..32 for sentencepiece. Received: seed=4294967296"),
 ])
 def test_wrong_choices_are_named(tmp_path, changes, message):
-    refused(message, prepare, config(tmp_path, **{"max_vocab": None, **changes}), progress=False)
+    refused(message, prepared, tmp_path, **{"max_vocab": None, **changes})

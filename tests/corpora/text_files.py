@@ -7,6 +7,7 @@ import numpy as np
 
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.corpora.prepare import prepare
 
 WORDS = ["the", "cat", "sat", "naïve", "on", "a", "mat", "of", "<unk>", "straw"]
 
@@ -31,6 +32,11 @@ def config(tmp_path, **changes):
     files = {split: str(tmp_path / f"{split}.gz") for split in ("train", "valid", "test")}
     settings = {"corpus": "text", "out": str(tmp_path / "out"), "streams": 5, "time_steps": 4}
     return PrepareConfig(**settings | files | changes)
+
+
+def prepared(tmp_path, **changes):
+    """The corpus that `prepare` makes of such texts; it shows nothing."""
+    return prepare(config(tmp_path, **changes), progress=False)
 
 
 def read_back(corpus, split):

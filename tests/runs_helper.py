@@ -77,6 +77,29 @@ def places(value, path=()):
         yield from places(below, (*path, key))
 
 
+def read_despite_damage(path, manifest, values, load):
+    """What `load` reads of the folder of a manifest in which any place has another value.
+
+    Where it reads nothing, it must name the folder, and that for more than a hundred of them.
+    """
+    refused = 0
+    for place in list(places(manifest))[1:]:
+        for value in values:
+            damaged = owner = json.loads(json.dumps(manifest))
+            for key in place[:-1]:
+                owner = owner[key]
+            owner[place[-1]] = value
+            path.write_text(json.dumps(damaged))
+            try:
+                read = load(path.parent)
+            except (ValueError, FileNotFoundError) as error:
+                assert str(path.parent) in str(error)
+                refused += 1
+            else:
+                yield read
+    assert refused > 100
+
+
 def command(*arguments, interpreter=()):
     """The command line of `tfsoftmax`, as a list."""
     return [sys.executable, *interpreter, "-m", "tfsoftmax_command", *map(str, arguments)]

@@ -12,7 +12,7 @@ import pytest
 from pair_files import BATCH, as_words, prepared, read_back
 
 from cases import assert_all_equal
-from runs_helper import places
+from runs_helper import read_despite_damage
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.pipeline import batches
@@ -181,26 +181,13 @@ def test_widths_leave_the_fewest_places_empty(count):
 
 
 def test_every_damage_to_a_manifest_is_named_or_changes_nothing_that_is_read(tmp_path, pairs):
-    whole, refused = prepared(tmp_path), 0
+    whole = prepared(tmp_path)
     path = tmp_path / "out" / manifests.MANIFEST
     manifest = json.loads(path.read_text())
     del manifest["settings"]["inputs"]
-    for place in list(places(manifest))[1:]:
-        for value in (None, -1, True, "../x.tfrecord", [0], {"x": 1}):
-            damaged = json.loads(json.dumps(manifest))
-            owner = damaged
-            for key in place[:-1]:
-                owner = owner[key]
-            owner[place[-1]] = value
-            path.write_text(json.dumps(damaged))
-            try:
-                read = PairCorpus.load(tmp_path / "out")
-            except (ValueError, FileNotFoundError) as error:
-                assert str(tmp_path) in str(error)
-                refused += 1
-            else:
-                assert read.shape == whole.shape and summary(read)
-                assert [f.path for s in read.splits.values() for f in s.all_files] == [
-                    f.path for name in read.splits for f in whole.splits[name].all_files
-                ]
-    assert refused > 100
+    values = None, -1, True, "../x.tfrecord", [0], {"x": 1}
+    for read in read_despite_damage(path, manifest, values, PairCorpus.load):
+        assert read.shape == whole.shape and summary(read)
+        assert [f.path for s in read.splits.values() for f in s.all_files] == [
+            f.path for name in read.splits for f in whole.splits[name].all_files
+        ]

@@ -39,6 +39,19 @@ def verdict(case):
     return kind, detail
 
 
+def failure(status, said):
+    """How a command ended that said no sentence; None if it ended well, or with an error."""
+    if status is None:
+        return "hang"
+    if status < 0:
+        return f"crash: signal {-status}"
+    if "Traceback" in said:
+        return f"obscure: {said[-300:]}"
+    if "\x1b" in said or "\x07" in said:
+        return f"obscure: control characters reach the terminal: {said[-200:]!r}"
+    return None
+
+
 def verdict_on_error(error, subject):
     text = f"{type(error).__name__}: {error}"
     expected = isinstance(error, (ValueError, TypeError, OSError, NotImplementedError)) or (

@@ -15,7 +15,7 @@ from command_server import in_child
 from tfsoftmax.commands import options, program
 from tfsoftmax.partitions.cost_model import MachineCosts
 
-from .cases import Case
+from .cases import Case, failure
 
 LIMIT_SECONDS, LIMIT_BYTES = 60, 24 << 30
 # Of these values every one is a good name for what a command writes.
@@ -179,14 +179,8 @@ class Flags:
         return Case(f"{command} --{name}={shown!r}", "flags", run, subject)
 
     def _verdict(self, status, said, found, given, sound, folder):
-        if status is None:
-            return "hang"
-        if status < 0:
-            return f"crash: signal {-status}"
-        if "Traceback" in said:
-            return f"obscure: {said[-300:]}"
-        if "\x1b" in said or "\x07" in said:
-            return f"obscure: control characters reach the terminal: {said[-200:]!r}"
+        if failed := failure(status, said):
+            return failed
         if status:
             last = [line for line in said.splitlines() if "error: " in line or "FATAL" in line]
             raise ValueError(last[-1] if last else said)

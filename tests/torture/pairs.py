@@ -13,7 +13,7 @@ from tfsoftmax.corpora.text import LINE_BYTES
 from tfsoftmax.pairs.task import PAIRS
 from tfsoftmax.runs import training
 
-from .cases import Case
+from .cases import Case, failure
 
 LIMIT_SECONDS = 60
 SOUND = "".join(f"{source}\t{target}\n" for source, target in make_pairs(12, 9)).encode()
@@ -110,14 +110,8 @@ class Pairs:
 
 def verdict(status, errors, refused):
     """What a command made of a file: None if it took one that it may take."""
-    if status is None:
-        return "hang"
-    if status < 0:
-        return f"crash: signal {-status}"
-    if "Traceback" in errors:
-        return f"obscure: {errors[-300:]}"
-    if "\x1b" in errors or "\x07" in errors:
-        return f"obscure: control characters reach the terminal: {errors[-200:]!r}"
+    if failed := failure(status, errors):
+        return failed
     if status:
         said = [each for each in errors.splitlines() if each.startswith("error: ")]
         if refused is False:

@@ -37,13 +37,15 @@ def lists(finished_run, tmp_path_factory):
     return directory
 
 
+def rescored(run, lists, *flags, **options):
+    """The command that has rescored lists by a run."""
+    return tool("rescore", f"--run={run.directory}", f"--nbest={lists}", *flags, **options)
+
+
 def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run, tmp_path):
     pytest.importorskip("jiwer")
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        f"--reference={lists / 'said'}", "--lm_weight=2", "--old_lm_weight=0.5",
-        f"--out={tmp_path / 'out'}",
-    )
+    done = rescored(finished_run, lists / "nbest", f"--reference={lists / 'said'}",
+                    "--lm_weight=2", "--old_lm_weight=0.5", f"--out={tmp_path / 'out'}")
     read = nbest.read(lists / "nbest")
     model, vocabulary, _ = runs.load(finished_run.directory, 8)
     lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
@@ -64,10 +66,8 @@ def test_the_tool_rescores_keeps_ids_in_order_and_writes_trn(lists, finished_run
 
 
 def test_the_tool_carries_states_over_the_first_hypotheses(lists, finished_run):
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        "--state=carried", "--hypotheses=3", "--lm_weight=30",
-    )
+    flags = "--state=carried", "--hypotheses=3", "--lm_weight=30"
+    done = rescored(finished_run, lists / "nbest", *flags)
     read = rescoring.first_hypotheses(nbest.read(lists / "nbest"), 3)
     said = {}
     for state, streams in (("carried", 1), ("sentence", 128)):
@@ -85,13 +85,10 @@ def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
     speakers = {f"utt-{i}": f"s{i % 5}" for i in range(12)}
     (tmp_path / "utt2spk").write_text("".join(f"{u} {s}\n" for u, s in speakers.items()))
     out = f"--out={tmp_path / 'out'}", "--overwrite"
-    flags = "--state=speaker", "--nbest=-", "--lm_weight=30", *out
+    flags = "--state=speaker", "--lm_weight=30", *out
     read, model = nbest.read(lists / "nbest"), runs.load(finished_run.directory, 5)[:2]
     for extra, of in ((f"--utt2spk={tmp_path / 'utt2spk'}", speakers.get), (None, lambda u: "utt")):
-        done = tool(
-            "rescore", f"--run={finished_run.directory}", *flags, *filter(None, [extra]),
-            input=text,
-        )
+        done = rescored(finished_run, "-", *flags, *filter(None, [extra]), input=text)
         names = [of(u) for u in read.utterances for _ in range(4)]
         lm = rescoring.lm_scores(Scorer(*model), read.sentences, "speaker", names)
         chosen = rescoring.choose(read, rescoring.features(read, lm), Weights(30.0))
@@ -103,8 +100,8 @@ def test_the_tool_carries_states_within_speakers_and_reads_standard_input(
         np.testing.assert_allclose(written.old_lm, lm, rtol=1e-5)
         np.testing.assert_allclose(written.acoustic, read.acoustic)
     (tmp_path / "out" / "results.json").write_text("mine")
-    line = "rescore", f"--run={finished_run.directory}", *flags[:-1]
-    assert "must not replace a file" in tool(*line, input=text, check=False).stderr
+    again = rescored(finished_run, "-", *flags[:-1], input=text, check=False)
+    assert "must not replace a file" in again.stderr
     assert (tmp_path / "out" / "results.json").read_text() == "mine"
 
 
@@ -123,15 +120,9 @@ def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
             f"archives.{job}__words.ark": archive(said, integers),
             f"archives.{job}__acwt.ark": archive(costs, binary_float),
         })
-    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}"
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", *flags, "--lm_weight=2",
-        f"--out={tmp_path / 'out'}",
-    )
-    plain = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}", "--lm_weight=2"
-    )
-    assert done.stdout == plain.stdout
+    flags = f"--words={tmp_path / 'words.txt'}", f"--out={tmp_path / 'out'}"
+    done = rescored(finished_run, tmp_path / "lists", *flags, "--lm_weight=2")
+    assert done.stdout == rescored(finished_run, lists / "nbest", "--lm_weight=2").stdout
     model, vocabulary, _ = runs.load(finished_run.directory, 8)
     lm = rescoring.lm_scores(Scorer(model, vocabulary), read.sentences)
     out = nbest.read(tmp_path / "out" / "nbest")
@@ -142,11 +133,9 @@ def test_the_tool_reads_jobs_of_binary_archives_and_keeps_kaldis_keys(
 
 def test_the_tool_tunes_weights_and_compares_with_another_system(lists, finished_run, tmp_path):
     pytest.importorskip("jiwer")
-    done = tool(
-        "rescore", f"--run={finished_run.directory}", f"--nbest={lists / 'nbest'}",
-        f"--reference={lists / 'said'}", f"--tune={lists / 'nbest'}", "--old_lm_weight=0,1",
-        f"--tune_reference={lists / 'said'}", f"--against={lists / 'said'}", f"--out={tmp_path}",
-    )
+    said = [f"--{name}={lists / 'said'}" for name in ("reference", "tune_reference", "against")]
+    done = rescored(finished_run, lists / "nbest", f"--tune={lists / 'nbest'}", *said,
+                    "--old_lm_weight=0,1", f"--out={tmp_path}")
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["tuning_errors"] == sum(results["systems"]["rescored"].values())
     assert results["lm_weight"] in rescoring.GRID["lm_weight"]
@@ -164,8 +153,8 @@ def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(lists, finis
     )]
     (tmp_path / "lists").mkdir()
     (tmp_path / "lists" / "words_text").write_text("".join(said))
-    flags = f"--nbest={tmp_path / 'lists'}", f"--words={tmp_path / 'words.txt'}", "--lowercase"
-    done = tool("rescore", f"--run={finished_run.directory}", *flags)
+    flags = f"--words={tmp_path / 'words.txt'}", "--lowercase"
+    done = rescored(finished_run, tmp_path / "lists", *flags)
     assert f"{tmp_path / 'lists'}: 48 of 288 words (16.67%) are not in the voc" in done.stderr
     assert {tuple(line.split()[1:-1]) for line in done.stdout.splitlines()} <= set(read.sentences)
     assert {line.split()[-1] for line in done.stdout.splitlines()} == {"foreign"}
@@ -174,9 +163,9 @@ def test_the_tool_takes_ids_in_upper_case_and_reports_unknown_words(lists, finis
 def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
     (tmp_path / "jiwer.py").write_text("raise ModuleNotFoundError('no jiwer')")
     path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--reference={lists / 'said'}",
-                check=False, path=path)
-    assert done.stderr == "error: the word error rate needs jiwer: pip install jiwer\n"
+    flags = f"--nbest={lists / 'nbest'}", f"--reference={lists / 'said'}"
+    done = error_of("rescore", "--run=x", *flags, path=path)
+    assert done == "error: the word error rate needs jiwer: pip install jiwer\n"
 
 
 def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_path):
@@ -193,9 +182,8 @@ def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_
         (f"--out={tmp_path / 'earlier'}", "`out` must be a directory without files of another"),
         (f"--arpa={tmp_path / 'none'}", "kenlm" if KENLM is None else "none"),
     ):
-        weight = ["--arpa_weight=1"] * flag.startswith("--arpa")
-        nbest_lists = f"--nbest={lists / 'nbest'}"
-        done = error_of("rescore", "--run=x", nbest_lists, flag, *weight)
+        flags = [flag, *["--arpa_weight=1"] * flag.startswith("--arpa")]
+        done = error_of("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags)
         assert done.startswith("error: ") and message in done
         assert done.count("\n") == 1
 
@@ -213,9 +201,9 @@ def test_nothing_that_is_read_is_replaced(lists, tmp_path, name):
 def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
     pytest.importorskip("jiwer")
     (tmp_path / "tune").write_text('{"id": "utt-1", "nbest": ["x"]}')
-    done = tool("rescore", "--run=x", f"--nbest={lists / 'nbest'}", f"--tune={tmp_path / 'tune'}",
-                f"--tune_reference={lists / 'said'}", check=False)
-    assert done.stderr.startswith(
+    flags = f"--tune={tmp_path / 'tune'}", f"--tune_reference={lists / 'said'}"
+    done = error_of("rescore", "--run=x", f"--nbest={lists / 'nbest'}", *flags)
+    assert done.startswith(
         "error: `tune` must have the scores that `nbest` has, acoustic, old_lm. Received: none")
 
 
@@ -273,6 +261,5 @@ def test_the_tool_reads_lists_of_moses_and_of_nemo(finished_run, tmp_path):
     (tmp_path / "moses").write_text("0 ||| w1 w2 ||| LM0= -1 ||| -2\n0 ||| w2 ||| LM0= -1 ||| -1\n")
     (tmp_path / "nemo.tsv").write_text("w1 w2\t-2\nw2\t-1\n")
     for name, flags in (("moses", []), ("nemo.tsv", ["--beam_size=2"])):
-        done = tool("rescore", f"--run={finished_run.directory}", f"--nbest={tmp_path / name}",
-                    "--lm_weight=0", *flags)
+        done = rescored(finished_run, tmp_path / name, "--lm_weight=0", *flags)
         assert done.stdout == "0 w2\n" and "2 hypotheses with the scores: acoustic" in done.stderr

@@ -113,3 +113,17 @@ def test_damaged_archives_are_named(tmp_path, data, message):
 def test_damaged_costs_are_named(tmp_path, cost):
     write(tmp_path, x__words_text="u-1 the\n", **{"x__acwt.ark": b"u-1 " + cost})
     refused("acwt.ark, byte 0: must be an undamaged entry .* costs", nbest.read, tmp_path / "x")
+
+
+def test_tables_do_not_copy_the_rest_of_an_archive_for_each_entry(tmp_path, monkeypatch):
+    class Bytes(bytes):
+        def __getitem__(self, at):
+            part = super().__getitem__(at)
+            assert isinstance(part, int) or len(part) < 9
+            return part
+
+    monkeypatch.chdir(tmp_path)
+    data = Bytes(b"the cat\nmat\n" * 9 + b"x")
+    monkeypatch.setattr("tfsoftmax.support.textio.read_bytes", lambda _: data)
+    write(tmp_path, **{"words.scp": "u-1 w:0\nu-2 w:8\nu-3 w:108\n"})
+    assert nbest.read("words.scp").sentences == (("the", "cat"), ("mat",), ("x",))

@@ -1,5 +1,6 @@
-"""Which format n-best lists are taken for where several are near, and what is kept of them."""
+"""Which format n-best lists are taken for where several are near; and those of Moses and NeMo."""
 
+import json
 import tracemalloc
 
 import numpy as np
@@ -82,3 +83,69 @@ def test_each_word_is_kept_once(tmp_path, lowercase):
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(lists.sentences) == 4000 and kept < 4000 * 400
+
+
+@pytest.mark.parametrize("ids, kind", [("1 2", "columns"), ("-1.5 -2.5", "srilm")])
+def test_silence_at_the_start_does_not_tell_the_format(tmp_path, ids, kind):
+    """`1 -5 0` may be an utterance and two scores, or two scores and no words."""
+    (a, b), words = ids.split(), "2" if kind == "srilm" else "0"
+    write(tmp_path, u=f"{a} -5 0\n{a} -7 {words} the cat\n{b} -3 {words} on it\n")
+    lists = nbest.read(tmp_path / "u")
+    assert lists.kind == kind and lists.sentences == ((), ("the", "cat"), ("on", "it"))
+    assert lists.utterances == (("1", "2") if kind == "columns" else ("u",))
+
+
+MOSES = """\
+0 ||| we must discuss on greater vision . ||| d: 0 -5.56 lm: -36.09 tm: -39.69 w: -7 ||| -9.2298
+0 ||| it is also discuss a vision . ||| LM0= -31.9 TM0= -40.4 -46.8 ||| -9.3 ||| 0=0 1-2=1
+1 |||  ||| LM0= -1 ||| -2
+"""
+
+
+def test_lists_of_moses_have_the_score_of_the_whole_search(tmp_path):
+    write(tmp_path, lists=MOSES, **{"y__nbest.1": MOSES})
+    for name in ("lists", "y"):
+        lists = nbest.read(tmp_path / name)
+        assert (lists.utterances, lists.sizes.tolist()) == (("0", "1"), [2, 1])
+        assert lists.sentences[0] == ("we", "must", "discuss", "on", "greater", "vision", ".")
+        assert lists.sentences[2] == () and lists.old_lm is None
+        assert lists.acoustic.tolist() == [-9.2298, -9.3, -2]
+    writing.write(tmp_path, lists)
+    assert nbest.read(tmp_path / "nbest.jsonl").sentences == lists.sentences
+    for line in ("0 ||| x ||| y\n", "0 1 ||| x ||| y ||| -1\n", " ||| x ||| y ||| -1\n"):
+        write(tmp_path, lists=MOSES + line)
+        refused("lists, line 4: must be `number ||| text", nbest.read, tmp_path / "lists")
+    write(tmp_path, lists=MOSES + "0 ||| x ||| y ||| z\n")
+    refused("line 4: scores must be finite numbers. Received: 'z'", nbest.read, tmp_path / "lists")
+
+
+def test_lists_of_nemo_have_equally_many_lines_for_each_utterance(tmp_path):
+    text = "the cat\t-1.5\na cat\t-2.5\n\t-3\nmat\t-4.25\n"
+    write(tmp_path, **{"preds.tsv": text, "odd.tsv": text + "x\t-1\n", "bad.tsv": text + "x -1\n"})
+    lists = nbest.read(tmp_path / "preds.tsv", beam_size=2)
+    assert lists.utterances == ("0", "1") and lists.old_lm is None
+    assert lists.sentences == (("the", "cat"), ("a", "cat"), (), ("mat",))
+    assert lists.acoustic.tolist() == [-1.5, -2.5, -3, -4.25]
+    with pytest.raises(ValueError, match="preds.tsv, line 1: .* those of NeMo, which need `beam"):
+        nbest.read(tmp_path / "preds.tsv")
+    with pytest.raises(ValueError, match="odd.tsv, line 5: .* of the 2 lines .* 5 lines"):
+        nbest.read(tmp_path / "odd.tsv", beam_size=2)
+    with pytest.raises(ValueError, match="bad.tsv, line 5: must be `text<TAB>score`"):
+        nbest.read(tmp_path / "bad.tsv", beam_size=1)
+    refused("`beam_size` must lie in", nbest.read, tmp_path / "preds.tsv", beam_size=0)
+    write(tmp_path, columns="u1 -1\t-2\nu1\t-1 -2 the\n")
+    assert nbest.read(tmp_path / "columns").sentences == ((), ("the",))
+
+
+def test_manifests_of_nemo_are_lines_whatever_their_name(tmp_path):
+    record = {"audio_filepath": "/audio/a-1.2.wav", "duration": 3.5, "text": "x",
+              "pred_text": "the cat", "beams": [["the cat", -1.5], ["mat", -2]]}
+    other = record | {"audio_filepath": "b.flac"}
+    write(tmp_path, **{"x.json": f"{json.dumps(record)}\n{json.dumps(other)}\n",
+                       "one.json": json.dumps(record), "twice": f"{json.dumps(record)}\n" * 2})
+    lists = nbest.read(tmp_path / "x.json")
+    assert lists.utterances == ("a-1.2", "b")
+    assert lists.sentences[:2] == (("the", "cat"), ("mat",))
+    assert lists.acoustic.tolist() == [-1.5, -2] * 2
+    assert nbest.read(tmp_path / "one.json").utterances == ("a-1.2",)
+    refused("line 2: each utterance must have one record.*'a-1.2'", nbest.read, tmp_path / "twice")

@@ -30,11 +30,16 @@ def assert_nothing_slow_was_imported(result):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_teaches_and_waits_for_no_import_of_tensorflow(name):
+def test_help_teaches_fits_a_terminal_and_waits_for_no_import_of_tensorflow(name):
     result = tool(name, "--help", interpreter=["-X", "importtime"])
     assert f"    tfsoftmax {name}" in result.stdout
     examples = re.findall(r"^    .*\btfsoftmax \w+ --", result.stdout, re.MULTILINE)
     assert len(examples) >= 2 or name == "heads"  # which has no flags
+    for text in re.findall(r"^  --(.*(?:\n {6}.*)*)", result.stdout, re.MULTILINE):
+        flag, _, help_text = text.partition("  ")
+        ends = help_text[-1] == "." or ", one of\n" in help_text
+        assert help_text[0].isupper() and ends, flag
+    assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     assert_nothing_slow_was_imported(result)
 
 
@@ -50,25 +55,12 @@ def test_the_list_of_commands_says_what_each_does():
     assert tool().stdout == result.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_each_flag_is_a_sentence_or_a_noun_phrase(name):
-    for text in re.findall(r"^  --(.*(?:\n {6}.*)*)", tool(name, "--help").stdout, re.MULTILINE):
-        flag, _, help_text = text.partition("  ")
-        ends = help_text[-1] == "." or ", one of\n" in help_text
-        assert help_text[0].isupper() and ends, flag
-
-
 def test_the_help_of_training_fits_a_terminal_and_begins_with_what_is_required():
     lines = tool("train", "--help").stdout.splitlines()
     assert len(lines) <= 110
     assert lines[0] == "Usage: tfsoftmax train --data=DATA --run=RUN [--flag=value ...]"
     titles = [line for line in lines if re.fullmatch(r"\w.*:", line)]
     assert titles[0] == "Corpus and run:" and titles[-1] == "Devices:"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_line_of_a_help_is_wider_than_a_terminal(name):
-    assert [line for line in tool(name, "--help").stdout.splitlines() if len(line) > 80] == []
 
 
 def test_every_command_has_a_launcher():

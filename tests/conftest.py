@@ -101,11 +101,10 @@ def corpus(tmp_path_factory):
 def finished_run(corpus, tmp_path_factory):
     """A run that was never interrupted."""
     import runs_helper
-    from tfsoftmax.runs import runs, training
+    from tfsoftmax.runs import runs
 
     directory = str(tmp_path_factory.mktemp("run") / "run")
-    model, config = runs_helper.MODEL, runs_helper.CONFIG
-    training.train(corpus.directory, directory, model, config, verbose=False)
+    runs_helper.train(corpus, directory)
     return runs.Run(directory)
 
 

@@ -1,5 +1,7 @@
 """A small corpus of pairs, and the settings of runs on it that take seconds."""
 
+import dataclasses
+
 import numpy as np
 
 from tfsoftmax.lm.config import TrainingConfig
@@ -18,10 +20,11 @@ FLAGS = ["--embedding_units=12", "--hidden_units=16", "--dropout=0.1", "--init_s
          "--epochs=2", "--log_steps=1", "--checkpoint_steps=7"]
 
 
-def train_pairs(corpus, directory, model=MODEL):
-    """What `training.train` returns for a run on pairs; it shows nothing."""
+def train_pairs(corpus, directory, model=MODEL, **changes):
+    """What `training.train` returns for a run on pairs with changes; it shows nothing."""
+    config = dataclasses.replace(CONFIG, **changes)
     return training.train(
-        corpus.directory, str(directory), model, CONFIG, verbose=False, task=PAIRS
+        corpus.directory, str(directory), model, config, verbose=False, task=PAIRS
     )
 
 

@@ -11,14 +11,14 @@ import references
 import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind, with_gradients
 from references import numeric_gradient
-from runs_helper import CONFIG, MODEL
+from runs_helper import MODEL, train
 from sampler_helper import After, q_after
 from tfsoftmax import NCE, BlackOut, NegativeSampling, SampledSoftmax, samplers
 from tfsoftmax.lm.evaluation import exact_evaluator
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.ngrams.previous_word import PreviousWord
-from tfsoftmax.runs import runs, training
+from tfsoftmax.runs import runs
 
 V, S, N = 13, 5, 6
 HEADS = {
@@ -238,11 +238,8 @@ def test_a_run_reads_the_model_from_a_file_and_keeps_a_copy(head, corpus, tmp_pa
     model = BackoffBigrams.from_counts(seen, corpus.vocabulary.counts)
     model.write_arpa(path, corpus.vocabulary.words)
     options = {"num_samples": 5, "sampler": "bigram", "ngram": str(path), "shared_samples": False}
-    config = dataclasses.replace(CONFIG, max_steps=2)
-    training.train(
-        corpus.directory, str(tmp_path / "run"),
-        dataclasses.replace(MODEL, head=head, head_options=options), config, verbose=False,
-    )
+    of_run = dataclasses.replace(MODEL, head=head, head_options=options)
+    train(corpus, tmp_path / "run", of_run, max_steps=2)
     path.unlink()
     loaded = runs.load(str(tmp_path / "run"), corpus.streams, corpus.time_steps)[0]
     sampler = loaded.get_layer("head").sampler

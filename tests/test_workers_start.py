@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
-from runs_helper import CONFIG, MODEL, error_of, tool
+from runs_helper import CONFIG, MODEL, error_of, tool, train
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.runs import runs, training
 from tfsoftmax.runs.followers import FollowedRun, NoMonitor
@@ -88,19 +88,15 @@ def test_a_worker_that_finds_another_run_or_corpus_ends_all(
     own = training._seen(corpus, finished_run)
     assert own["checkpoint"] == finished_run.checkpoints.name() and len(own["records_sha256"]) == 2
     second = Second({}, {**own, name: "another"})
-    with pytest.raises(ValueError, match=f"{name}=another in worker 0, but not in worker 1"):
-        training.train(
-            corpus.directory, finished_run.directory, MODEL, CONFIG, verbose=False, workers=second
-        )
+    refused(f"{name}=another in worker 0, but not in worker 1",
+            train, corpus, finished_run.directory, workers=second)
 
 
 def test_a_worker_without_the_run_ends_all(finished_run, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "SHOWING_SECONDS", 0.0)
     second = Second({}, training._seen(corpus, finished_run))
-    with pytest.raises(ValueError, match=r"run_id=.*, checkpoint=.* but not in worker 1"):
-        training.train(
-            corpus.directory, str(tmp_path / "empty"), MODEL, CONFIG, verbose=False, workers=second
-        )
+    refused("run_id=.*, checkpoint=.* but not in worker 1",
+            train, corpus, tmp_path / "empty", workers=second)
     assert not (tmp_path / "empty").exists()
 
 

@@ -1,17 +1,14 @@
 """Wrong pairs of texts for `prepare_pairs`, and wrong texts for `summarise`."""
 
-import dataclasses
 import gzip
 import pathlib
 import re
 import tempfile
 
 from command_server import in_child
-from pairs_helper import CONFIG, MODEL, make_pairs, small_pairs
+from pairs_helper import make_pairs, small_pairs, train_pairs
 from tfsoftmax.commands import program
 from tfsoftmax.corpora.text import LINE_BYTES
-from tfsoftmax.pairs.task import PAIRS
-from tfsoftmax.runs import training
 
 from .cases import Case, failure
 
@@ -63,11 +60,7 @@ class Pairs:
             raise RuntimeError(said)
 
     def _make(self):
-        corpus = small_pairs(self.world, train=60)
-        config = dataclasses.replace(CONFIG, max_steps=2)
-        training.train(
-            corpus.directory, str(self.world / "run"), MODEL, config, verbose=False, task=PAIRS
-        )
+        train_pairs(small_pairs(self.world, train=60), self.world / "run", max_steps=2)
 
     def cases(self):
         prepare = ["prepare_pairs", "--corpus=text", "--batch_size=4", "--min_count=1",

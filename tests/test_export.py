@@ -1,10 +1,7 @@
 """Facts about `export`: what a process without tfsoftmax and Keras computes is what Keras does."""
 
 import dataclasses
-import json
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -12,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from runs_helper import MODEL, saved_run, tool
+from serving_helper import padded, serve
 from tfsoftmax import HEADS, ModelConfig, Vocabulary, language_model
 from tfsoftmax.lm.export import export
 from tfsoftmax.support.replacing import alone
@@ -27,37 +25,6 @@ OPTIONS = {
 }
 FIRST = ("full", "adaptive", "tree", "self_organised")  # others: slow
 K = 3
-# The serving process, in which importing tfsoftmax or Keras is an error.
-SERVER = """
-import json, sys
-sys.modules["tfsoftmax"] = sys.modules["keras"] = None
-import tensorflow as tf
-directories, sentences, k = json.load(sys.stdin)
-width = max(map(len, sentences))
-words = tf.constant([s + [""] * (width - len(s)) for s in sentences])
-def plain(outputs):
-    return {n: [[w.decode() if isinstance(w, bytes) else float(w) for w in row]
-                if t.shape.rank == 2 else row for row in t.numpy().tolist()]
-            for n, t in outputs.items()}
-answers = {}
-for name, directory in directories.items():
-    model = tf.saved_model.load(directory)
-    served = model.signatures
-    answers[name] = plain(served["score"](words=words)), plain(
-        served["next_word"](words=words, k=tf.constant(k)))
-for name in ("tfsoftmax", "keras"):
-    assert not [m for m in sys.modules if m.startswith(name + ".")]
-json.dump(answers, open(sys.argv[1], "w"))
-"""
-
-
-def serve(directories, out):
-    command = [sys.executable, "-c", SERVER, str(out)]
-    data = json.dumps([directories, SENTENCES, K])
-    result = subprocess.run(command, input=data, text=True, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert "custom gradients" not in result.stderr  # of which loading would warn
-    return json.loads(out.read_text())
 
 
 def make_model(head, **options):
@@ -96,11 +63,14 @@ def exported_others(tmp_path_factory):
 
 def exported_models(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exported")
-    directories = {name: str(folder / name) for name in models}
+    words, requests = padded(SENTENCES), []
     for name, model in models.items():
-        export(model, VOCABULARY, directories[name], max_k=7)
-    answers = serve(directories, folder / "answers.json")
-    return {name: (model, *answers[name]) for name, model in models.items()}
+        directory = str(folder / name)
+        export(model, VOCABULARY, directory, max_k=7)
+        requests.append((directory, "score", {"words": words}))
+        requests.append((directory, "next_word", {"words": words, "k": (K, "int32")}))
+    answers = iter(serve(*requests))
+    return {name: (model, next(answers), next(answers)) for name, model in models.items()}
 
 
 @pytest.mark.parametrize("name", [*FIRST, "two layers"])

@@ -1,8 +1,6 @@
 """Exported retrieval: what another process finds without tfsoftmax is what the model finds."""
 
-import json
-import subprocess
-import sys
+import itertools
 
 import keras
 import numpy as np
@@ -12,33 +10,18 @@ import tensorflow as tf
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
 from refusals import refused, refuses
+from serving_helper import serve
 from tfsoftmax.heads.models import head_and_hidden_model
 
 V, K = 30, 4
 EXPORTED = "full", "sampled", "adaptive"
 IDS = [f"item {i} \N{GREEK SMALL LETTER ALPHA}" for i in range(V)]
-SERVE = """
-import json, sys
-import tensorflow as tf
-answers = []
-for folder, requests in json.load(open(sys.argv[1])):
-    model = tf.saved_model.load(folder)
-    for tensors in requests:
-        given = {name: tf.constant(*tensor) for name, tensor in tensors.items()}
-        found = model.signatures["retrieve"](**given)
-        ids = [[x.decode() for x in row] for row in found["ids"].numpy().tolist()]
-        answers.append([ids, found["scores"].numpy().tolist()])
-assert "tfsoftmax" not in sys.modules
-json.dump(answers, open(sys.argv[2], "w"))
-"""
 
 
-def served(questions, folder):
-    """What a process without tfsoftmax answers to [(model, [{name: (value, dtype)}])]."""
-    paths = folder / "questions.json", folder / "answers.json"
-    paths[0].write_text(json.dumps(questions))
-    subprocess.run([sys.executable, "-c", SERVE, *map(str, paths)], check=True, cwd=folder)
-    return json.loads(paths[1].read_text())
+def retrieved(*questions):
+    """The (ids, scores) that a process without tfsoftmax finds for each (folder, request)."""
+    answers = serve(*((str(folder), "retrieve", request) for folder, request in questions))
+    return [(found["ids"], found["scores"]) for found in answers]
 
 
 def two_towers(head, second=None):
@@ -88,7 +71,8 @@ def test_another_process_finds_what_the_head_finds(tmp_path):
     models = {case: two_towers(CASES[case](V), case == "sampled") for case in EXPORTED}
     for case, model in models.items():
         tfsoftmax.export_retrieval(model, str(tmp_path / case), K, IDS)
-    answers = iter(served([(str(tmp_path / case), requests) for case in models], tmp_path))
+    folders = [tmp_path / case for case in models]
+    answers = iter(retrieved(*itertools.product(folders, requests)))
     for model in models.values():
         for seen in (SEEN, everything, None):
             exclude = None
@@ -115,9 +99,7 @@ def test_towers_may_look_strings_up(tmp_path):
     randomise(model)
     tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, IDS, exclude=False)
     asked = ["f", "é", "none"]
-    ((ids, scores),) = served(
-        [(str(tmp_path / "model"), [{"country": (asked, "string")}])], tmp_path
-    )
+    ((ids, scores),) = retrieved((tmp_path / "model", {"country": (asked, "string")}))
     wanted = head.top_k(head_and_hidden_model(model)[1]([tf.constant(asked)]), K)
     assert ids == [[IDS[i] for i in row] for row in wanted[0]]
     np.testing.assert_allclose(scores, wanted[1], rtol=1e-4, atol=1e-5)
@@ -136,7 +118,7 @@ def test_a_model_of_sequences_is_asked_at_a_position(steps, tmp_path):
     tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, IDS, position=-1)
     rows = np.array([[0, 0, 3, 4, 5], [0, 7, 8, 9, 1], [0, 0, 0, 0, 2]], np.int32)
     request = {"history": (rows.tolist(), "int32"), "exclude": (SEEN, "string")}
-    ((ids, scores),) = served([(str(tmp_path / "model"), [request])], tmp_path)
+    ((ids, scores),) = retrieved((tmp_path / "model", request))
     exclude = np.array([[IDS.index(x) if x in IDS else -1 for x in row] for row in SEEN])
     last = head_and_hidden_model(model)[1](rows)[:, -1]
     wanted = head.top_k(last, K, exclude=exclude)
@@ -270,7 +252,7 @@ def test_a_model_of_ones_own_class_is_served_as_the_layer_of_a_functional_one(ca
     assert head is own.head
     tfsoftmax.export_retrieval(model, tmp_path / "served", K, IDS)
     request = {**REQUEST, "exclude": ([[""], [IDS[0]], [IDS[1]]], "string")}
-    (ids, scores), = served([(str(tmp_path / "served"), [request])], tmp_path)
+    ((ids, scores),) = retrieved((tmp_path / "served", request))
     logits = model.predict({"history": HISTORY, "age": AGE}, verbose=0)
     log_probs = tf.nn.log_softmax(logits).numpy()
     log_probs[1, 0] = log_probs[2, 1] = -np.inf

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import tensorflow as tf
 from cases import randomise
 from pairs_helper import MODEL, small_pairs
 from runs_helper import command, error_of, tool
+from serving_helper import padded, serve
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.pairs.export import export_summariser
 from tfsoftmax.pairs.model import encoder_decoder
@@ -154,21 +154,6 @@ def test_the_word_eos_in_a_text_is_read_as_an_unknown_word(run):
     assert found[0][0].log_prob == found[1][0].log_prob
 
 
-# The serving process, in which importing tfsoftmax or Keras is an error.
-SERVER = """
-import json, sys
-sys.modules["tfsoftmax"] = sys.modules["keras"] = None
-import tensorflow as tf
-texts = json.load(sys.stdin)
-width = max(map(len, texts))
-words = tf.constant([t + [""] * (width - len(t)) for t in texts])
-served = tf.saved_model.load(sys.argv[1]).signatures["summarise"]
-found = served(words=words, max_words=tf.constant(6))
-written = [[w.decode() for w in row] for row in found["words"].numpy().tolist()]
-print(json.dumps([written, found["log_prob"].numpy().tolist()]))
-"""
-
-
 def test_a_dead_summariser_says_so_and_writes_nothing(run, tmp_path):
     model, vocabulary, _ = runs.load(run, None, task=PAIRS)
     model.get_layer("head").bias.assign(np.full(len(vocabulary), np.nan))
@@ -186,14 +171,10 @@ def test_the_exported_model_summarises_as_the_tool_with_a_beam_of_one(run, tmp_p
     assert printed.startswith(f"{out}: summarise(words, max_words), 32 words")
     flags = "summarise", f"--run={run}", "--beam=1", "--max_words=6", "--nbest=1"
     expected = tool(*flags, input=lines).stdout.splitlines()
-    served = subprocess.run(
-        [sys.executable, "-c", SERVER, str(out)], capture_output=True, text=True, check=False,
-        input=json.dumps([text.split() for text in TEXTS]),
-    )
-    assert served.returncode == 0, served.stderr
-    written, log_probs = json.loads(served.stdout.splitlines()[-1])
-    assert [" ".join(filter(None, words)) for words in written] == expected
-    for text, log_prob in zip(TEXTS, log_probs, strict=True):
+    given = {"words": padded([text.split() for text in TEXTS]), "max_words": (6, "int32")}
+    (served,) = serve((str(out), "summarise", given))
+    assert [" ".join(filter(None, words)) for words in served["words"]] == expected
+    for text, log_prob in zip(TEXTS, served["log_prob"], strict=True):
         found = summariser(run).summarise([text.split()] * bool(text), 1, 6)
         assert log_prob == pytest.approx(found[0][0].log_prob if text else 0.0, rel=1e-4)
     again = error_of("export_pairs", f"--run={run}", f"--out={out}")

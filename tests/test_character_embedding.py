@@ -63,7 +63,7 @@ def test_gradients_equal_those_of_the_equation():
                 return total_of(0, characters)
 
             numeric = numeric_gradient(of_used, values[0][used], step=1e-6)
-            np.testing.assert_allclose(gradient[used], numeric, rtol=1e-3, atol=1e-3)
+            np.testing.assert_allclose(gradient.numpy()[used], numeric, rtol=1e-3, atol=1e-3)
             continue
         numeric = numeric_gradient(lambda v, i=place: total_of(i, v), values[place], step=1e-6)
         np.testing.assert_allclose(gradient, numeric, rtol=1e-3, atol=1e-3)

@@ -86,7 +86,7 @@ def test_one_candidate_is_the_likeliest_word_whatever_the_seed(case):
     ({"top_k": 8}, "`top_k` must be at most 7. Received: top_k=8"),
 ])
 def test_samplers_out_of_range_are_named(options, message):
-    refused(message, generator(2).sample, sampler=NextWordSampler(**options))
+    refused(message, lambda: generator(2).sample(sampler=NextWordSampler(**options)))
 
 
 PROMPTS = [("the", "cat"), (), ("on", "the", "zebra", "sat"), ("mat",)]

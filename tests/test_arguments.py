@@ -8,7 +8,7 @@ import pytest
 import tfsoftmax
 from tfsoftmax import ModelConfig, language_model
 from tfsoftmax.commands.options import as_field
-from tfsoftmax.support.arguments import check_hint, expect
+from tfsoftmax.support.arguments import check_hint, expect, refusing
 
 V = 30
 NAN, INF = float("nan"), float("inf")

@@ -118,7 +118,7 @@ def test_a_wrong_label_is_named_at_the_end_of_the_error(case):
 
 
 @pytest.mark.parametrize("labels, message", [
-    (np.eye(V)[data()[1]], r"`labels` must have the shape.*one-hot: pass keras.ops.argmax"),
+    (np.eye(V)[data()[1]], r"`y_true` must have one label at each.*one-hot: pass keras.ops.argmax"),
     (data()[1] > 3, "`y_true` must be integers.*bool"),
 ])
 def test_labels_in_fit(labels, message):
@@ -244,5 +244,15 @@ def test_one_label_a_sequence_is_named_where_the_positions_have_a_mask():
     hidden = keras.layers.Embedding(9, UNITS, mask_zero=True)(words)
     model = keras.Model(words, CASES["full"](9)(hidden))
     model.compile("sgd", SoftmaxLoss(ignore_class=0))
-    with pytest.raises(ValueError, match="`y_true` must have a label for each of the positions"):
+    with pytest.raises(ValueError, match="`y_true` must have one label at each of the positions"):
         model.fit(np.ones((3, 5)), np.ones(3, "int32"), verbose=0)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"class_weight": dict.fromkeys(range(V), 1.0)}, {"sample_weight": np.ones(len(LABELS))},
+])
+def test_one_hot_labels_are_named_before_their_weights(options):
+    model = keras.Sequential([keras.Input((UNITS,)), CASES["full"](V)])
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[Perplexity()])
+    rule = r"`y_true` must have one label at .*one-hot: pass keras.ops.argmax\(y_true, -1\)"
+    refused(rule, model.fit, HIDDEN, np.eye(V)[LABELS], verbose=0, **options)

@@ -120,7 +120,7 @@ def test_metrics_of_one_label_refuse_several_and_name_those_that_take_them(metri
     model = keras.Sequential([keras.Input((UNITS,)), FullSoftmax(V)])
     model.compile("sgd", SoftmaxLoss(multi_label=True), metrics=[metric])
     hidden, labels = np.ones((4, UNITS), np.float32), np.array([[1, 2], [3, -1], [1, -1], [-1, -1]])
-    rule = rf"`y_true` must have one label at each of .* for `{metric.name}`.*RecallAtK"
+    rule = "`y_true` must have one label at each of .*RecallAtK"
     refused(rule, model.evaluate, hidden, labels, verbose=0)
     with pytest.raises(ValueError, match="one-hot: pass keras.ops.argmax"):
         metric.update_state(np.eye(V, dtype=int)[:4], model(hidden))

@@ -70,8 +70,8 @@ def positions(
 
     Raises:
         TypeError: if labels or weights are no numbers.
-        ValueError: for labels that do not fit a mask; and for weights (B,) and labels (B, T). Keras
-            makes such weights from `class_weight`, by the argmax of the labels over T.
+        ValueError: for labels that do not fit the positions; and for weights (B,) and labels
+            (B, T), which Keras makes of `class_weight` by the argmax of the labels over T.
     """
     labels = dense_ids(y_true, "y_true")
     rank = len(y_pred.shape) - 1
@@ -82,10 +82,7 @@ def positions(
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
         labels = tf.squeeze(labels, -1)
     mask = get_keras_mask(y_pred)
-    if mask is not None:
-        fits = labels.shape.is_compatible_with(mask.shape)
-        rule = f"have a label for each of the positions {tuple(mask.shape)}"
-        expect(fits, "y_true", rule, received=f"labels of shape {labels.shape}")
+    _check_shape(labels.shape, y_pred.shape)
     if ignore_class is not None:
         kept = labels != ignore_class
         labels = tf.where(kept, labels, 0)
@@ -98,6 +95,19 @@ def positions(
         mask = tf.cast(mask, tf.float32)
         weights, kept = weights * mask, tf.reduce_sum(mask)
     return Labels(labels, weights != 0, y_true, sample_weight, ignore_class, kept), weights
+
+
+def _check_shape(labels, logits):
+    """Raises ValueError unless labels (...) are one for each position of logits (..., V)."""
+    hint = ""
+    if labels.is_compatible_with(logits):
+        hint = ". They look one-hot: pass keras.ops.argmax(y_true, -1)"
+    elif labels[:-1].is_compatible_with(logits[:-1]):
+        hint = (". For several labels, give them to SoftmaxLoss(multi_label=True), and to the "
+                "metrics RecallAtK, PrecisionAtK, MRR, MAP and NDCG")
+    expect(labels.is_compatible_with(logits[:-1]), "y_true",
+           f"have one label at each of the positions {tuple(logits[:-1])}",
+           received=f"labels of shape {labels}{hint}")
 
 
 def _of_positions(labels, y_pred):

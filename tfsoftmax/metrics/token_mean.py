@@ -84,25 +84,12 @@ class TokenMean(SavedOptions, keras.metrics.Metric):
             return
         self._compare_with_loss(tag, sample_weight)
         labels, weights = positions(y_true, y_pred, sample_weight, self.ignore_class)
-        self._check_shape(labels.ids.shape, y_pred.shape)
         tag, labels = tag.counted(labels)
         values = self._values(tag, labels)
         if values is None:
             self._say_why(tag)
         else:
             self._add(values, tag.taken(tf.reshape(weights, [-1])))
-
-    def _check_shape(self, labels, logits):
-        """Raises ValueError unless labels (...) are one for each position of logits (..., V)."""
-        hint = ""
-        if labels.is_compatible_with(logits):
-            hint = ". They look one-hot: pass keras.ops.argmax(y_true, -1)"
-        elif labels[:-1].is_compatible_with(logits[:-1]):
-            hint = ". For several labels, as with SoftmaxLoss(multi_label=True), use RecallAtK, " \
-                   "PrecisionAtK, MRR, MAP or NDCG"
-        expect(labels.is_compatible_with(logits[:-1]), "y_true",
-               f"have one label at each of the positions {tuple(logits[:-1])} for `{self.name}`",
-               received=f"labels of shape {labels}{hint}")
 
     def _say_why(self, tag):
         self._unknown = True

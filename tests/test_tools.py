@@ -124,7 +124,7 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
     (["train", "--data=x", "--run=y", "--decay_at=validation", "--schedule=linear"],
      "`decay_at` must be given with --schedule=validation only"),
     (["prepare", "--out={tmp}/out", "--manual_dir={tmp}"],
-     "`manual_dir` must be given with corpus=text8 or ptb, "),
+     "`manual_dir` must be given with corpus=text8, ptb, "),
     (["prepare", "--corpus=text", "--out={tmp}/out", "--train={tmp}/a", "--train={tmp}/b"],
      "/a'"),  # both are taken
     (["tfprof", "--out={tmp}/no/profile.json"], "`out` cannot be used: No such file"),

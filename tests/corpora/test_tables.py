@@ -197,7 +197,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
 
 
 def test_a_field_is_refused_where_it_has_no_effect(tmp_path):
-    with pytest.raises(ValueError, match="`field` must be given with corpus=text or hf:NAME"):
+    with pytest.raises(ValueError, match="`field` must be given with corpus=text, hf:NAME"):
         prepare(PrepareConfig("docstrings", str(tmp_path / "out"), field="body"), progress=False)
 
 

@@ -88,7 +88,7 @@ def test_an_interrupt_lets_train_save_and_the_same_command_goes_on(tmp_path, dat
         # A shell without job control lets what it starts in the background ignore SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    for _ in range(1000):
+    for _ in range(6000):
         if (tmp_path / "slow" / "waiting").exists():
             break
         time.sleep(0.01)

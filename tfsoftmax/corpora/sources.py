@@ -102,7 +102,7 @@ def make_source(
     for field in dataclasses.fields(config):
         kinds, value = readers.get(field.name, corpora), getattr(config, field.name)
         expect(value == field.default or config.kind in kinds, field.name,
-               f"be given with corpus={' or '.join(map(_spelt, kinds))} only",
+               f"be given with corpus={', '.join(map(_spelt, kinds))} only",
                received={field.name: value, "corpus": config.corpus})
     return corpora[config.kind](config)
 

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import replicas_helper
+from refusals import refused
 from runs_helper import CONFIG, MODEL, error_of, tool, train
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.runs import runs, training
@@ -176,7 +177,7 @@ def test_each_device_reads_its_streams_of_each_record(corpus):
     np.testing.assert_array_equal(read, wanted[[0, 1, 2, 0]])  # and begins anew
 
 
-def message_of_three_devices(directory):
+def message_to_three(directory):
     from tfsoftmax.corpora.records import Corpus
 
     with pytest.raises(ValueError) as error:
@@ -185,7 +186,7 @@ def message_of_three_devices(directory):
 
 
 def test_streams_that_cannot_be_shared_are_named(corpus):
-    (message,) = replicas_helper.run(message_of_three_devices, devices=3, directory=corpus.directory)
+    (message,) = replicas_helper.run(message_to_three, devices=3, directory=corpus.directory)
     assert message.startswith("`streams` must be a multiple of the number of devices, 3: prepare")
     assert message.endswith("Received: streams=4")
 

@@ -121,9 +121,9 @@ def test_litert_lists_none_of_them(tmp_path):
 
 
 def test_an_index_lists_none_of_them():
-    pytest.importorskip("faiss")
+    faiss = pytest.importorskip("faiss")
     head, (hidden, _) = made("full"), positions(V, 6)
-    for kind in ("flat", "hnsw"):
+    for kind in (faiss.IndexFlatIP(UNITS + 1), "hnsw"):
         index = tfsoftmax.search.WordIndex(head, kind, candidates=V, samples=0)
         found = head.top_k(hidden, len(LEFT), index=index)[0]
         np.testing.assert_array_equal(found, head.top_k(hidden, len(LEFT))[0])

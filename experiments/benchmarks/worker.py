@@ -22,7 +22,6 @@ def main(case, problem):
     from experiments.benchmarks.cases import FLOOR, MOVES, Case
     from experiments.benchmarks.floor import matmuls, moved, multiplications
     from experiments.benchmarks.problem import Problem
-    from tfsoftmax.support import budgets
 
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
@@ -33,8 +32,11 @@ def main(case, problem):
         "excluding": uses.excluding, "served": uses.served, "keras_hub": models.keras_hub,
     }
     case, problem = Case(**case), Problem(**problem)
-    for name, value in case.budgets.items():
-        setattr(budgets, name, value)
+    if case.budgets:  # The package imports TensorFlow, beside which PyTorch may fail to start.
+        from tfsoftmax.support import budgets
+
+        for name, value in case.budgets.items():
+            setattr(budgets, name, value)
     answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone
     os.dup2(2, 1)
     framework = "torch" if case.kind.startswith("torch") else "tensorflow"

@@ -134,10 +134,7 @@ def nbest(slots, bigram, vocabulary, count, lm_scale=1.0, word_reward=0.0):
     Returns:
         List of (words, acoustic, lm), best first, where lm is ln P of the words and `<eos>`.
     """
-    heard = list(dict.fromkeys(word for slot in slots for word, _ in slot if word))
-    ids = np.concatenate([vocabulary.encode(heard), [vocabulary.eos_id]]).astype(np.int64)
-    log_p = bigram.log_prob(ids[:, None], ids).tolist()
-    place = {word: i for i, word in enumerate(heard)}
+    log_p = neighbour_scores(bigram, vocabulary, (word for slot in slots for word, _ in slot))
     beam = {(): (0.0, 0.0)}
 
     def rank(item):
@@ -148,23 +145,31 @@ def nbest(slots, bigram, vocabulary, count, lm_scale=1.0, word_reward=0.0):
         extended = {}
         for (words, (acoustic, lm)), (word, loss) in itertools.product(beam.items(), slot):
             if word is not None:
-                lm += log_p[place[words[-1]] if words else -1][place[word]]
+                lm += log_p(words[-1] if words else None, word)
                 words = (*words, word)
             # The same words may arise in several ways, of which the likeliest counts.
             if words not in extended or extended[words][0] < acoustic + loss:
                 extended[words] = acoustic + loss, lm
         beam = dict(sorted(extended.items(), key=rank)[:BEAM])
     ended = {
-        words: (acoustic, lm + log_p[place[words[-1]] if words else -1][-1])
+        words: (acoustic, lm + log_p(words[-1] if words else None, None))
         for words, (acoustic, lm) in beam.items()
     }
     return [(words, *scores) for words, scores in sorted(ended.items(), key=rank)[:count]]
 
 
+def neighbour_scores(bigram, vocabulary, words):
+    """A function of two of these words that gives ln P(the second | the first); None is `<eos>`."""
+    heard = [*dict.fromkeys(word for word in words if word is not None), None]
+    ids = np.concatenate([vocabulary.encode(heard[:-1]), [vocabulary.eos_id]]).astype(np.int64)
+    log_p = bigram.log_prob(ids[:, None], ids).tolist()
+    place = {word: i for i, word in enumerate(heard)}
+    return lambda before, word: log_p[place[before]][place[word]]
+
+
 def main():
     """Writes the lists of both splits, the bigram model and the settings."""
     from tfsoftmax.corpora.records import Corpus
-    from tfsoftmax.corpora.text import TextFiles
 
     options = flags.FLAGS
     if not 1 <= options.hypotheses <= BEAM:
@@ -178,22 +183,34 @@ def main():
         corpus.vocabulary, *(settings[name] for name in SETTINGS[:4]), options.seed
     )
     for split in ("valid", "test"):
-        lines = itertools.chain.from_iterable(TextFiles([options[split].value]))
-        sentences = (line.split() for line in lines)
-        fitting = (s for s in sentences if options.min_words <= len(s) <= options.max_words)
         with open(out / f"{split}.nbest", "w", encoding="utf-8") as lists, \
                 open(out / f"{split}.ref", "w", encoding="utf-8") as references:
-            for number, words in enumerate(itertools.islice(fitting, options.utterances)):
+            for number, words in enumerate(sentences(options[split].value, options)):
                 utterance, offset = f"{split}-{number:05d}", corruption.offset(words)
                 references.write(f"{utterance} {' '.join(words)}\n")
                 hypotheses = nbest(
                     corruption.slots(words), bigram, corpus.vocabulary, options.hypotheses,
                     options.lm_scale, options.word_reward,
                 )
-                for said, acoustic, lm in hypotheses:
-                    scores = f"{acoustic + offset:.4f} {lm:.4f}"
-                    lists.write(" ".join([utterance, scores, *said]) + "\n")
+                lists.writelines(
+                    listed(utterance, words, acoustic + offset, lm)
+                    for words, acoustic, lm in hypotheses
+                )
     (out / "corruption.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def sentences(path, options):
+    """The first --utterances sentences of a file that have --min_words to --max_words words."""
+    from tfsoftmax.corpora.text import TextFiles
+
+    split = (line.split() for line in itertools.chain.from_iterable(TextFiles([path])))
+    fitting = (s for s in split if options.min_words <= len(s) <= options.max_words)
+    return itertools.islice(fitting, options.utterances)
+
+
+def listed(utterance, words, acoustic, lm):
+    """The line of a hypothesis."""
+    return " ".join([utterance, f"{acoustic:.4f} {lm:.4f}", *words]) + "\n"
 
 
 def bigram_model(batches, vocabulary):

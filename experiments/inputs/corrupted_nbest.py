@@ -183,19 +183,15 @@ def main():
         corpus.vocabulary, *(settings[name] for name in SETTINGS[:4]), options.seed
     )
     for split in ("valid", "test"):
-        with open(out / f"{split}.nbest", "w", encoding="utf-8") as lists, \
-                open(out / f"{split}.ref", "w", encoding="utf-8") as references:
-            for number, words in enumerate(sentences(options[split].value, options)):
-                utterance, offset = f"{split}-{number:05d}", corruption.offset(words)
-                references.write(f"{utterance} {' '.join(words)}\n")
-                hypotheses = nbest(
-                    corruption.slots(words), bigram, corpus.vocabulary, options.hypotheses,
-                    options.lm_scale, options.word_reward,
-                )
-                lists.writelines(
-                    listed(utterance, words, acoustic + offset, lm)
-                    for words, acoustic, lm in hypotheses
-                )
+        lists = []
+        for words in sentences(options[split].value, options):
+            offset = corruption.offset(words)
+            hypotheses = nbest(
+                corruption.slots(words), bigram, corpus.vocabulary, options.hypotheses,
+                options.lm_scale, options.word_reward,
+            )
+            lists.append((words, [(said, a + offset, lm) for said, a, lm in hypotheses]))
+        write(out, split, lists)
     (out / "corruption.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
@@ -208,9 +204,16 @@ def sentences(path, options):
     return itertools.islice(fitting, options.utterances)
 
 
-def listed(utterance, words, acoustic, lm):
-    """The line of a hypothesis."""
-    return " ".join([utterance, f"{acoustic:.4f} {lm:.4f}", *words]) + "\n"
+def write(out, split, lists):
+    """Writes SPLIT.ref and SPLIT.nbest of [(what was said, [(words, acoustic, lm)])]."""
+    with open(out / f"{split}.nbest", "w", encoding="utf-8") as nbest_file, \
+            open(out / f"{split}.ref", "w", encoding="utf-8") as references:
+        for number, (said, hypotheses) in enumerate(lists):
+            utterance = f"{split}-{number:05d}"
+            references.write(f"{utterance} {' '.join(said)}\n")
+            for words, acoustic, lm in hypotheses:
+                scores = f"{acoustic:.4f} {lm:.4f}"
+                nbest_file.write(" ".join([utterance, scores, *words]) + "\n")
 
 
 def bigram_model(batches, vocabulary):
@@ -233,20 +236,25 @@ def neighbours(corpus):
         yield words[weights > 0], following[weights > 0]
 
 
-if __name__ == "__main__":
+def define_flags(utterances, hypotheses):
+    """Defines the flags of programs that make lists, with defaults of two of them."""
     flags.DEFINE_string("data", None, "Directory that `tfsoftmax prepare` made.", required=True)
     flags.DEFINE_string("valid", None, "File of sentences for lists to tune on.", required=True)
     flags.DEFINE_string("test", None, "File of sentences for lists to test on.", required=True)
     flags.DEFINE_string("out", None, "Directory to write to.", required=True)
-    flags.DEFINE_integer("utterances", 2000, "Largest number of sentences of each file.")
-    flags.DEFINE_integer("hypotheses", 20, "Number of hypotheses of each list.")
+    flags.DEFINE_integer("utterances", utterances, "Largest number of sentences of each file.")
+    flags.DEFINE_integer("hypotheses", hypotheses, "Largest number of hypotheses of each list.")
     flags.DEFINE_integer("min_words", 4, "Fewest words of a sentence.")
     flags.DEFINE_integer("max_words", 30, "Most words of a sentence.")
+    flags.DEFINE_integer("seed", 1, "Seed of all draws.")
+
+
+if __name__ == "__main__":
+    define_flags(utterances=2000, hypotheses=20)
     flags.DEFINE_float("substitutions", 0.8, "Share of the words that have competitors.")
     flags.DEFINE_float("deletions", 0.06, "Share of the words that may be missed.")
     flags.DEFINE_float("insertions", 0.06, "Share of the gaps where a word may be heard.")
     flags.DEFINE_float("margin", 0.8, "Mean acoustic loss of an error, in nats.")
     flags.DEFINE_float("lm_scale", 0.5, "Weight of the bigram model in the search.")
     flags.DEFINE_float("word_reward", 3.0, "Reward of each word in the search, in nats.")
-    flags.DEFINE_integer("seed", 1, "Seed of all draws.")
     program.run(main, __doc__, sys.argv)

@@ -44,7 +44,7 @@ test-extras:
 	$(MAKE) .venv-extras/.installed-extras VENV=.venv-extras
 	TFSOFTMAX_EXTRAS=1 .venv-extras/bin/python -m pytest -m "slow or not slow" -n 2 \
 		--dist worksteal $$(grep -rlwE --include='test_*.py' --exclude-dir=exporters \
-		'faiss|kenlm|gradio|torch|kaldiio|keras_rs|ranx|pyarrow|needs_tfds|importorskip.package.' tests)
+		'faiss|kenlm|gradio|torch|kaldiio|keras_rs|ranx|pyarrow|pocketsphinx|needs_tfds|importorskip.package.' tests)
 
 # The tests with keras_hub, which `make test` skips, in an environment of their own.
 test-hub:

@@ -27,7 +27,6 @@ file that have --min_words to --max_words words. Finished utterances are kept in
 the same command goes on from there.
 """
 
-import heapq
 import itertools
 import json
 import math
@@ -39,7 +38,6 @@ import tempfile
 import wave
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
@@ -53,88 +51,15 @@ from experiments.inputs.corrupted_nbest import (
     sentences,
     write,
 )
+from experiments.inputs.lattices import BEAM, Lattice, nbest
 from tfsoftmax.commands import program
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.progress import bar
 
 USER = "experiments.inputs.recognised_nbest"
 RATE = 16_000
-BEAM = 64  # beginnings of hypotheses that a node of a lattice keeps
 WEIGHTS = {"lw": 6.5, "bestpathlw": 9.5, "wip": 0.65}  # the decoder's defaults
 SETTINGS = ("voices", "snr", "hypotheses", "min_words", "max_words", "utterances", "seed")
-
-
-class Lattice(NamedTuple):
-    """What may have been said.
-
-    Attributes:
-        words: {node: its word; None for a pause, a noise, or the begin or end of the sentence}, in
-            the order of time.
-        links: {node: [(a later node, score of the sound of the first)]}, in nats.
-        start, end: the nodes where all hypotheses begin and end.
-    """
-
-    words: dict
-    links: dict
-    start: str
-    end: str
-
-
-def read_lattice(lines):
-    """Reads a `Lattice` in HTK's format."""
-    header, words, times, links = {}, {}, {}, {}
-    for line in lines:
-        if line.startswith("#"):
-            continue
-        fields = dict(field.split("=", 1) for field in line.split())
-        if "I" in fields:
-            times[fields["I"]] = float(fields["t"])
-            words[fields["I"]] = None if fields["W"].startswith("!") else fields["W"]
-        elif "J" not in fields:
-            header |= fields
-        else:
-            links.setdefault(fields["S"], []).append((fields["E"], float(fields["a"])))
-    ordered = {node: words[node] for node in sorted(words, key=times.get)}
-    return Lattice(ordered, links, header["start"], header["end"])
-
-
-def nbest(lattice, log_p, count):
-    """The best hypotheses of a lattice by acoustic + lm + words · ln(wip) / lw.
-
-    Args:
-        lattice: `Lattice`.
-        log_p: function of two words that gives ln P of the second; None is `<eos>`.
-        count: number of hypotheses, at most BEAM.
-
-    Returns:
-        List of (words, acoustic, lm), best first; acoustic is divided by bestpathlw.
-    """
-    reward = math.log(WEIGHTS["wip"]) / WEIGHTS["lw"]
-
-    def rank(item):
-        words, (acoustic, lm) = item
-        return acoustic + lm + reward * len(words)
-
-    begun = {lattice.start: {(): (0.0, 0.0)}}
-    for node, links in ((node, lattice.links.get(node, ())) for node in lattice.words):
-        kept = heapq.nlargest(BEAM, begun.get(node, {}).items(), key=rank)
-        if node == lattice.end:
-            break
-        for to, score in links:
-            word, extended = lattice.words[to], begun.setdefault(to, {})
-            for words, (acoustic, lm) in kept:
-                if word is not None:
-                    lm += log_p(words[-1] if words else None, word)
-                    words = (*words, word)
-                acoustic += score / WEIGHTS["bestpathlw"]
-                # The same words may arise in several ways, of which the likeliest counts.
-                if words not in extended or extended[words][0] < acoustic:
-                    extended[words] = acoustic, lm
-    ended = {
-        words: (acoustic, lm + log_p(words[-1] if words else None, None))
-        for words, (acoustic, lm) in kept or [((), (0.0, 0.0))]  # it may have recognised nothing
-    }
-    return [(words, *scores) for words, scores in heapq.nlargest(count, ended.items(), key=rank)]
 
 
 def noisy(samples, snr, rng):
@@ -159,7 +84,11 @@ def spoken(words, voice, folder):
 
 def pronunciations(lines, words):
     """The lines of a dictionary, such as `read(2) R IY D`, that pronounce one of the words."""
-    return [line for line in lines if re.sub(r"\(\d+\)$", "", line.split()[0]) in words]
+    return [line for line in lines if _spelling(line) in words]
+
+
+def _spelling(line):
+    return re.sub(r"\(\d+\)$", "", line.split()[0])
 
 
 class Recogniser:
@@ -169,6 +98,9 @@ class Recogniser:
         words: str, the words that it may recognise.
         arpa: path of its language model.
         folder: where its temporary files are written.
+
+    Attributes:
+        words: set of those of them that its dictionary pronounces.
     """
 
     def __init__(self, words, arpa, folder):
@@ -176,6 +108,7 @@ class Recogniser:
         sphinx.set_loglevel("FATAL")
         with open(sphinx.get_model_path("en-us/cmudict-en-us.dict"), encoding="utf-8") as lines:
             known = pronunciations(lines, set(words))
+        self.words = {_spelling(line) for line in known}
         (folder / "words.dict").write_text("".join(known), encoding="utf-8")
         self._lattice = folder / "lattice.slf"
         self._decoder = sphinx.Decoder(
@@ -185,6 +118,7 @@ class Recogniser:
 
     def __call__(self, samples):
         """What it recognises in int16 samples, as words, and its `Lattice`."""
+        self._decoder.reinit_feat()  # else its filter would keep the noise of utterances before
         self._decoder.start_utt()
         self._decoder.process_raw(samples.tobytes(), full_utt=True)
         self._decoder.end_utt()
@@ -193,28 +127,60 @@ class Recogniser:
             return [], Lattice({"end": None}, {}, "end", "end")
         lattice.write_htk(str(self._lattice))
         with open(self._lattice, encoding="utf-8") as lines:
-            return best.hypstr.split(), read_lattice(lines)
+            return best.hypstr.split(), Lattice.read(lines)
 
 
-def finished(path):
-    """The lines of a file of JSON, of which it cuts off a last one that a kill left unfinished."""
+def resumed(path, said, recognise):
+    """The rows of a file of JSON, which has one for each sentence in the end.
+
+    Args:
+        path: the file, which may have the rows of the first sentences, of which it keeps all but a
+            last line that a kill left unfinished.
+        said: list of sentences.
+        recognise: function of a number and a sentence that gives its row.
+    """
     lines = path.read_text(encoding="utf-8").splitlines(True) if path.exists() else []
-    if lines and not lines[-1].endswith("\n"):
-        path.write_text("".join(lines[:-1]), encoding="utf-8")
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    whole = [line for line in lines if line.endswith("\n")]
+    path.write_text("".join(whole), encoding="utf-8")
+    with open(path, "a", encoding="utf-8") as file, \
+            bar("recognising", len(said), "utterances", initial=len(whole)) as shown:
+        for number in range(len(whole), len(said)):
+            whole.append(json.dumps(recognise(number, said[number])) + "\n")
+            file.write(whole[-1])
+            file.flush()
+            shown.update()
+    return [json.loads(line) for line in whole]
 
 
 def check_settings(path, settings):
-    """Writes the settings to a file, or checks that it has them.
+    """Writes the settings to a file, or checks that it has them, among others.
 
     Raises:
         ValueError: it has others.
     """
     if not path.exists():
-        path.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        write_json(path, settings)
     kept = json.loads(path.read_text(encoding="utf-8"))
-    if kept != settings:
+    if kept | settings != kept:
         raise ValueError(f"`out` must be empty or have the settings {settings}. Received: {kept}")
+
+
+def write_json(path, values):
+    """Writes {name: value}."""
+    path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+def facts(said, rows, known):
+    """What the lists of sentences came to, as {name: text}; `known` are the recogniser's words."""
+    alike = [row["nbest"][0][0] == row["best"] for row in rows]
+    words = [word in known for words in said for word in words]
+    hours = sum(row["seconds"] for row in rows) / 3600
+    version = subprocess.run(["flite", "--version"], capture_output=True, text=True).stdout
+    return {
+        "flite": "".join(re.findall(r"flite-([\d.]+)", version)), "hours of speech": f"{hours:.2f}",
+        "words that the recogniser lacks": f"{100 * (1 - np.mean(words)):.1f} %",
+        "first hypotheses that are its own best": f"{100 * np.mean(alike):.1f} %",
+    }
 
 
 def main():
@@ -230,34 +196,27 @@ def main():
     corpus, out = Corpus.load(options.data), Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     settings = {name: options[name].value for name in SETTINGS} | WEIGHTS
-    versions = {"pocketsphinx": metadata.version("pocketsphinx")}
-    check_settings(out / "recognition.json", settings | versions)
+    settings |= {"pocketsphinx": metadata.version("pocketsphinx")}
+    check_settings(out / "recognition.json", settings)
     bigram = bigram_model(neighbours(corpus), corpus.vocabulary)
     bigram.write_arpa(out / "bigram.arpa", corpus.vocabulary.words)
-    said = {
-        split: [*sentences(options[split].value, options)] for split in ("valid", "test")
-    }
-    path = out / "utterances.jsonl"
-    rows = finished(path)
-    with tempfile.TemporaryDirectory() as folder, open(path, "a", encoding="utf-8") as file, \
-            bar("recognising", sum(map(len, said.values())), "utterances", initial=len(rows)) as do:
-        folder = Path(folder)
-        recognise = Recogniser(corpus.vocabulary.words, out / "bigram.arpa", folder)
-        for number, words in enumerate(itertools.chain(*said.values())):
-            if number < len(rows):
-                continue
-            voice = options.voices[number % len(options.voices)]
+    said = {split: [*sentences(options[split].value, options)] for split in ("valid", "test")}
+    reward = math.log(WEIGHTS["wip"]) / WEIGHTS["lw"]
+    with tempfile.TemporaryDirectory() as folder:
+        recogniser = Recogniser(corpus.vocabulary.words, out / "bigram.arpa", Path(folder))
+
+        def row(number, words):
+            samples = spoken(words, options.voices[number % len(options.voices)], Path(folder))
             rng = np.random.default_rng([options.seed, number])
-            samples = noisy(spoken(words, voice, folder), options.snr, rng)
-            best, lattice = recognise(samples)
+            best, lattice = recogniser(noisy(samples, options.snr, rng))
             log_p = neighbour_scores(bigram, corpus.vocabulary, lattice.words.values())
-            rows.append({
-                "best": best, "seconds": len(samples) / RATE,
-                "nbest": nbest(lattice, log_p, options.hypotheses),
-            })
-            file.write(json.dumps(rows[-1]) + "\n")
-            file.flush()
-            do.update()
+            lists = nbest(lattice, log_p, options.hypotheses, WEIGHTS["bestpathlw"], reward)
+            return {"best": best, "seconds": len(samples) / RATE, "nbest": lists}
+
+        together = [*itertools.chain(*said.values())]
+        rows = resumed(out / "utterances.jsonl", together, row)
+    found = facts(together, rows, recogniser.words)
+    write_json(out / "recognition.json", settings | found)
     lists = (row["nbest"] for row in rows)
     for split, of_split in said.items():
         write(out, split, list(zip(of_split, lists)))

@@ -5,12 +5,14 @@
     python -m experiments.measurements.rescoring --nbest=data/nbest --hypotheses=10 \\
         --runs=runs/methods/full-dropout0.4-seed1,runs/methods/nce-dropout0.4-seed1
 
-Müller 2017, section 5.3.3, with lists that `experiments.inputs.corrupted_nbest` made. For each run
-the weights are tuned on valid.nbest over the grid of tfsoftmax/nbest/rescoring.py, and test.nbest
-is rescored with them. Each run scores the hypotheses in two ways: each by itself, and, as in the
-thesis, all as a continuous stream that carries the state from one to the next. Heads that are
-trained to be normalised are also tried with their scores as they are. With --hypotheses=10 the
-lists are as short as those of the thesis. Writes experiments/results/rescoring/README.md.
+Müller 2017, section 5.3.3, with lists that `experiments.inputs.corrupted_nbest` or
+`experiments.inputs.recognised_nbest` made. For each run the weights are tuned on valid.nbest over
+the grid of tfsoftmax/nbest/rescoring.py, and test.nbest is rescored with them. Each run scores the
+hypotheses in two ways: each by itself, and, as in the thesis, all as a continuous stream that
+carries the state from one to the next. Heads that are trained to be normalised are also tried with
+their scores as they are. With --hypotheses=10 the lists are as short as those of the thesis. Writes
+experiments/results/rescoring/README.md, or rescoring_recognised/README.md there for lists of the
+recogniser.
 """
 
 import itertools
@@ -18,6 +20,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
@@ -31,11 +34,39 @@ from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 
 BATCH = 128
 BIGRAM = "the lists' bigram model, weights tuned"
-RESULTS = Path("experiments/results/rescoring/README.md")
+RESULTS = Path("experiments/results")
 # Table 5.3: financial speech, no weights, scores of the language model alone.
 THESIS = (
     ("1-best", "–", 21.6), ("Adaptive softmax", 38.4, 21.9), ("Importance sampling", 38.2, 22.0),
 )
+
+
+class Origin(NamedTuple):
+    """How lists were made: the folder of their page, its title and first words."""
+
+    folder: str
+    title: str
+    statement: str
+
+
+ORIGINS = {  # by the file that a program of experiments/inputs writes with its settings
+    "corruption.json": Origin(
+        "rescoring", "Rescoring n-best lists",
+        "**These lists do not come from a recogniser.** They were made by corrupting held-out "
+        "sentences at known rates (`experiments.inputs.corrupted_nbest` says how). The figures "
+        "show that the tools work and what the models add to a bigram model, not what they would "
+        "do for speech.",
+    ),
+    "recognition.json": Origin(
+        "rescoring_recognised", "Rescoring n-best lists of a recogniser",
+        "**The recogniser is real, and the speech is synthetic.** PocketSphinx recognised held-out "
+        "sentences that Flite spoke in several voices, with noise "
+        "(`python -m experiments.inputs.recognised_nbest` says how). The figures show what the "
+        "models add to the recogniser's bigram model where an acoustic model confuses words, not "
+        "how well people would be understood. The acoustic scores are divided by the recogniser's "
+        "own weight of the bigram model, which is therefore 1 in the table.",
+    ),
+}
 
 
 class Lists:
@@ -54,6 +85,9 @@ class Lists:
 def main():
     """Rescores the test lists with every run and writes the page."""
     directory = Path(flags.FLAGS.nbest)
+    made = next((name for name in ORIGINS if (directory / name).exists()), None)
+    if made is None:
+        raise FileNotFoundError(f"{directory} has none of {', '.join(ORIGINS)}")
     valid, test = (
         Lists(directory, split, flags.FLAGS.hypotheses) for split in ("valid", "test")
     )
@@ -67,8 +101,9 @@ def main():
             print(f"{name}: {systems[name]['errors'].sum() / test.words.sum():.2%}", flush=True)
     from tfsoftmax.support.hardware import hardware
 
-    corruption = json.loads((directory / "corruption.json").read_text(encoding="utf-8"))
-    markdown.write(RESULTS, *report(test, valid, systems, corruption, hardware()))
+    settings = json.loads((directory / made).read_text(encoding="utf-8"))
+    blocks = report(test, valid, systems, ORIGINS[made], settings, hardware())
+    markdown.write(RESULTS / ORIGINS[made].folder / "README.md", *blocks)
 
 
 def scored(run, valid, test):
@@ -105,29 +140,30 @@ def rescored(valid, test, lm, grid):
     return {"weights": weights, "errors": word_errors(test.references, said)}
 
 
-def report(test, valid, systems, corruption, hardware):
+def report(test, valid, systems, origin, settings, hardware):
     """The blocks of the page.
 
     Args:
         test, valid: `Lists`.
         systems: {name: what `rescored` returns, and the facts of `scored`}.
-        corruption: {setting: value} with which the lists were made.
+        origin: `Origin` of the lists.
+        settings: {setting: value} with which the lists were made.
         hardware: the hardware, in words.
     """
     sizes = [f"{len(of.references):,} utterances with {len(of.nbest.sentences):,} hypotheses and "
              f"{of.words.sum():,} words" for of in (valid, test)]
-    settings = ", ".join(f"{name} {value}" for name, value in corruption.items())
+    made_with = ", ".join(
+        f"{name} {' '.join(value) if isinstance(value, list) else value}"
+        for name, value in settings.items()
+    )
     pairs = [
         [f"{one} − {other}", interval(systems[one]["errors"], systems[other]["errors"], test)]
         for one, other in itertools.combinations([s for s in systems if s != BIGRAM], 2)
     ]
     return [
-        "# Rescoring n-best lists",
-        "**These lists do not come from a recogniser.** They were made by corrupting held-out "
-        "sentences at known rates (`experiments.inputs.corrupted_nbest` says how). The figures "
-        "show that the tools work and what the models add to a bigram model, not what they would "
-        "do for speech.",
-        f"- Settings of the corruption: {settings}\n"
+        f"# {origin.title}",
+        origin.statement,
+        f"- Settings of the lists: {made_with}\n"
         f"- The weights were tuned on {sizes[0]}; the errors are those of {sizes[1]}\n"
         f"- Hardware: {hardware}, shared with other work",
         "WER and its parts are in per cent, differences in points, with 95 % bootstrap intervals "
@@ -191,7 +227,7 @@ def interval(errors, other, test):
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("nbest", None, "Directory that `experiments.inputs.corrupted_nbest` wrote.",
+    flags.DEFINE_string("nbest", None, "Directory that a program of experiments/inputs wrote.",
                         required=True)
     flags.DEFINE_integer("hypotheses", None, "The most hypotheses of an utterance. None: all.")
     flags.DEFINE_list("runs", None, "Directories of training runs.", required=True)

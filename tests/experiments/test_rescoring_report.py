@@ -50,7 +50,9 @@ def test_the_report_orders_oracle_rescored_and_first(lists):
     facts = {"perplexity": 99.5, "vocab_size": 1000, "alone": 1, "rate": 1234.0}
     systems = {report.BIGRAM: system, "one": system | facts,
                "two": system | facts | {"vocab_size": 2000}}
-    text = "\n\n".join(report.report(lists, lists, systems, {"margin": 1}, "a machine"))
+    corrupted = report.ORIGINS["corruption.json"]
+    settings = {"margin": 1, "voices": ["slt", "rms"]}
+    text = "\n\n".join(report.report(lists, lists, systems, corrupted, settings, "a machine"))
     rows = {line.split(" | ")[0][2:]: line.split(" | ") for line in text.splitlines()}
     assert rows["1-best of the lists"][3] == "33.33"
     assert rows["one"][1:7] == ["99.50", "–", "8.33", "0.00", "8.33", "0.00"]
@@ -59,4 +61,5 @@ def test_the_report_orders_oracle_rescored_and_first(lists):
     assert rows["two"][1:3] == ["–", "99.50"]  # perplexities of other vocabularies do not compare
     assert "| test perplexity, V = 1,000 | test perplexity, V = 2,000 |" in text
     assert rows["one − two"][1].startswith("+0.00 [+0.00, +0.00]")
-    assert "do not come from a recogniser" in text and "margin 1" in text and "a machine" in text
+    assert "do not come from a recogniser" in text and "a machine" in text
+    assert "margin 1, voices slt rms" in text

@@ -15,11 +15,11 @@ are made in three steps:
     model of the corpus's training split, and those words of the corpus that its dictionary
     pronounces. Each utterance is recognised on its own.
  3. The list is the --hypotheses best different word sequences of its lattice, by the recogniser's
-    own weights, and the first is what it recognised. lm is the bigram model's ln P of the words and
-    `<eos>`. acoustic holds all the rest except the penalty of words: the scores of sound and of
-    pauses, in nats, divided by the recogniser's weight of the language model. Hence 1 is the
-    recogniser's own weight of the bigram model in rescoring. Of hypotheses that differ only in
-    pauses, times or pronunciations, the likeliest counts.
+    own weights. The first is what it recognised; recognition.json says how seldom it is not. lm is
+    the bigram model's ln P of the words and `<eos>`. acoustic holds all the rest but the penalty of
+    words: the scores of sound and of pauses, in nats, divided by the recogniser's weight of the
+    language model. Hence 1 is the recogniser's own weight of the bigram model in rescoring. Of
+    hypotheses that differ only in pauses, times or pronunciations, the likeliest counts.
 
 The program writes valid.nbest and test.nbest (utterance acoustic lm word ...), valid.ref and
 test.ref, bigram.arpa, and recognition.json with the settings. It takes the first sentences of each
@@ -30,6 +30,7 @@ the same command goes on from there.
 import itertools
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -139,9 +140,10 @@ def resumed(path, said, recognise):
         said: list of sentences.
         recognise: function of a number and a sentence that gives its row.
     """
-    lines = path.read_text(encoding="utf-8").splitlines(True) if path.exists() else []
-    whole = [line for line in lines if line.endswith("\n")]
-    path.write_text("".join(whole), encoding="utf-8")
+    path.touch()
+    lines = path.read_bytes().splitlines(True)
+    whole = [line.decode() for line in lines if line.endswith(b"\n")]
+    os.truncate(path, sum(map(len, lines[: len(whole)])))
     with open(path, "a", encoding="utf-8") as file, \
             bar("recognising", len(said), "utterances", initial=len(whole)) as shown:
         for number in range(len(whole), len(said)):

@@ -158,7 +158,7 @@ def report(test, valid, systems, origin, settings, hardware):
     )
     pairs = [
         [f"{one} − {other}", interval(systems[one]["errors"], systems[other]["errors"], test)]
-        for one, other in itertools.combinations([s for s in systems if s != BIGRAM], 2)
+        for one, other in itertools.combinations(sorted(systems, key=BIGRAM.__eq__), 2)
     ]
     return [
         f"# {origin.title}",

@@ -3,6 +3,7 @@ import gc
 import os
 import pathlib
 import re
+import sys
 
 import pytest
 
@@ -16,8 +17,11 @@ TESTS = pathlib.Path(__file__).parent
 def slow_tier():
     """{test: the patterns of the cases that the default suite keeps} of slow_tier.txt."""
     lines = (TESTS / "slow_tier.txt").read_text(encoding="utf-8").splitlines()
-    named = (line.partition(" keeps ") for line in lines if not line.startswith("#"))
-    return {name: [case.strip() for case in cases.split(";")] for name, _, cases in named}
+    named = [line.partition(" keeps ") for line in lines if not line.startswith("#")]
+    table = {name: [case.strip() for case in cases.split(";")] for name, _, cases in named}
+    if len(table) < len(named):
+        raise pytest.UsageError("slow_tier.txt names a test twice")
+    return table
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
@@ -75,8 +79,17 @@ def pytest_runtest_teardown(item, nextitem):
     if nextitem is None or nextitem.path != item.path:
         _ended.append(item.path)
         if len(_ended) % 8 == 0:
+            _forget_graphs()
             gc.collect()
             gc.freeze()
+
+
+def _forget_graphs():
+    """Drops what TensorFlow keeps of each gradient that it ever traced: the function's graph."""
+    ops = sys.modules.get("tensorflow.python.framework.ops")
+    gradients = ops.gradient_registry._registry if ops else {}
+    for name in [name for name in gradients if name.startswith("CustomGradient-")]:
+        del gradients[name]
 
 
 @pytest.fixture

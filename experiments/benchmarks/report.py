@@ -15,6 +15,7 @@ from experiments.benchmarks.cases import (
     STEP,
     WHOLE,
 )
+from experiments.benchmarks.problem import Problem
 from experiments.benchmarks.suites import ONE_RUN, SUITES
 from experiments.framework import markdown
 
@@ -101,7 +102,11 @@ def command(folder, rows):
     words = ["all"] if words == list(ONE_RUN) else words
     if folder.name == "speed":
         words += [f"--experiment={folder.parent.name}", "--data=DIR"]
-    elif folder.name != "benchmarks":
+        return " ".join(["python -m experiments.benchmarks.run", *words])
+    steps = rows[0].get("T", Problem.steps)  # rows of before it was a column have the usual one
+    sizes = {"units": rows[0]["D"], "streams": rows[0]["N"] // steps, "steps": steps}
+    words += [f"--{name}={size}" for name, size in sizes.items() if size != getattr(Problem, name)]
+    if folder.name != "benchmarks":
         words.append(f"--results={folder}")
     return " ".join(["python -m experiments.benchmarks.run", *words])
 

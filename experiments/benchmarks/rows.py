@@ -19,8 +19,8 @@ from experiments.benchmarks.cases import (
 )
 
 COLUMNS = (
-    "suite", "case", "kind", "head", "measure", "V", "D", "N", "labels", "precision", "jit",
-    "median_ms", "quartile1_ms", "quartile3_ms", "fastest_ms", "samples", "words_per_second",
+    "suite", "case", "kind", "head", "measure", "V", "D", "N", "T", "labels", "precision",
+    "jit", "median_ms", "quartile1_ms", "quartile3_ms", "fastest_ms", "samples", "words_per_second",
     "floor_ms", "to_floor", "moves_ms", "to_peers", "peak_mib", "parameters", "value", "facts",
     "device", "hardware", "load_average", "others", "versions", "time",
 )
@@ -67,8 +67,8 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
             row = {
                 "suite": suite, "case": case.name, "kind": case.kind, "head": case.head,
                 "measure": measure, "V": problem.vocab_size, "D": problem.units,
-                "N": problem.positions, "labels": labels, "precision": case.precision,
-                "jit": case.jit, "samples": len(taken),
+                "N": problem.positions, "T": problem.steps, "labels": labels,
+                "precision": case.precision, "jit": case.jit, "samples": len(taken),
                 "words_per_second": words_of(problem, answer, measure, middle),
                 "median_ms": 1000 * middle, "quartile1_ms": 1000 * low,
                 "quartile3_ms": 1000 * high, "fastest_ms": 1000 * min(taken),

@@ -310,6 +310,14 @@ def test_the_report_shows_times_ratios_and_the_machine(tmp_path):
     assert "| ours | 3.00 |" in text
 
 
+def test_the_command_of_a_page_has_its_folder_and_the_sizes_that_are_not_the_usual(tmp_path):
+    start = "python -m experiments.benchmarks.run heads"
+    usual = [{"suite": "heads", "D": 512, "N": 2560}]
+    assert report.command(tmp_path / "benchmarks", usual) == start
+    rest = f"--units=8 --streams=4 --steps=5 --results={tmp_path}"
+    assert report.command(tmp_path, made_rows()) == f"{start} {rest}"
+
+
 def test_a_whole_step_is_held_against_the_sum_of_its_parts():
     by = {part: {"median_ms": 2.0} for part in PARTS} | {WHOLE: {"median_ms": 10.0}}
     assert report.to_parts(by) == 1.25

@@ -134,6 +134,10 @@ STATED = {
             cell("rescoring_recognised", row, column=2) + 1e-9 for row in (
                 "1-best of the lists", "adaptive-dropout0.4-seed1",
                 "the lists' bigram model, weights tuned"))))),
+    "rescoring in README": ("README.md", lambda: (
+        "(word errors of a recogniser that heard synthetic speech fell from {:.1f} to {:.1f} %)"
+        .format(*(cell("rescoring_recognised", row, column=2) + 1e-9
+                  for row in ("1-best of the lists", "adaptive-dropout0.4-seed1"))))),
     "scores of models alone": ("experiments/results/papers.md", lambda: (
         "({:.1f} and {:.1f} against {:.1f} %; thesis 21.9 and 22.0 against 21.6 %)".format(*(
             cell("rescoring_recognised", row, column=column) + 1e-9 for row, column in (

@@ -1,43 +1,36 @@
 """The page of the benchmarks, its pictures and results.csv, made from the rows alone."""
 
-import itertools
-import math
+import textwrap
 
-from experiments.benchmarks import plots
+from experiments.benchmarks import plots, tables
 from experiments.benchmarks import rows as of_rows
-from experiments.benchmarks.cases import (
-    FORWARD,
-    GRADIENTS,
-    MODULES,
-    PARTS,
-    PEERS,
-    POSTER,
-    STEP,
-    WHOLE,
-)
+from experiments.benchmarks.cases import GRADIENTS, STEP
 from experiments.benchmarks.problem import Problem
 from experiments.benchmarks.suites import ONE_RUN, SUITES
+from experiments.benchmarks.tables import BESIDE
 from experiments.framework import markdown
 
-INTRODUCTION = """\
-What is measured, and how, is said in experiments/benchmarks/README.md. Every number is in
-results.csv.
-
-Times are medians of samples for which the cases of a group took turns, with the quartiles in
-brackets. The floor is the matrix products that a head cannot do without, in its own sizes; it is
-measured in the same process, in turn with the head. *Floor and moves* adds, for hierarchical heads,
-the time to gather the rows that a step changes and to update them by TensorFlow's Adagrad.
-*Gradients* is the loss and all gradients; *step* adds the update by Adagrad: ours for our heads,
-and each library's own for the others. *Others* is what other processes took of the cores. MiB is
-what a run needs at its peak besides weights, slots and batch, gradients included, in a process of
-its own. Words/s is N over the median time of the output layer alone, or of the whole step where
-the table says so. *Of FullSoftmax* is the ratio of the steps of two groups, which did not take
-turns."""
-POSTER_NOTE = """\
-*Forward* is the training loss without gradients, *total* a step. KiB a position is the memory at
-the peak divided by N, besides weights, slots and batch. The formula is the poster's for one word,
-in floats of four bytes. That of softmax counts the weights, which all positions share. The second
-table has the gradients of each module of a language model with full softmax."""
+LEGEND = (  # a function of a row, and what a page says if it is true of one of the page's rows
+    (lambda row: True, """What is measured, and how, is said in experiments/benchmarks/README.md.
+        Every number is in results.csv. Times are medians of samples for which the cases of a group
+        took turns, with the quartiles in brackets."""),
+    (lambda row: row["to_floor"], """The floor is the matrix products that a head cannot do without,
+        in its own sizes; it is measured in the same process, in turn with the head."""),
+    (lambda row: row.get("moves_ms"), """*Floor and moves* adds, for hierarchical heads, the time to
+        gather the rows that a step changes and to update them by TensorFlow's Adagrad."""),
+    (lambda row: row["measure"] in (GRADIENTS, STEP), """*Gradients* is the loss and all gradients;
+        *step* adds the update by Adagrad: ours for our heads, and each library's own for the
+        others."""),
+    (lambda row: True, """*Others* is what other processes took of the cores. MiB is what a run
+        needs at its peak besides weights, slots and batch, gradients included, in a process of its
+        own."""),
+    (lambda row: row["words_per_second"] and row["suite"] not in BESIDE, """Words/s is N over the
+        median time of the output layer alone, or of the whole step where the table says so."""),
+    (lambda row: row["suite"] == "heads", """*Of FullSoftmax* is the ratio of the steps of two
+        groups, which did not take turns."""),
+    (lambda row: row["suite"] in BESIDE, """A *ratio* is the library's time divided by that in the
+        column before it."""),
+)
 TITLES = {
     "models": "Whole training steps against Dense and PyTorch",
     "heads": "Every head by vocabulary",
@@ -60,19 +53,16 @@ TITLES = {
     "hub": "Fine-tuning a model of keras_hub",
     "speed": "Training speed of an experiment's runs",
 }
-POSTER_FLOATS = {  # the poster's runtime memory for a word, in floats, of H units and V words
-    "Softmax": ("H V", lambda h, v: h * v),
-    "cHSM": ("2 H sqrt(V)", lambda h, v: 2 * h * math.sqrt(v)),
-    "tHSM": ("H", lambda h, v: h),
-    "p-tHSM": ("H log2 V", lambda h, v: h * math.log2(v)),
-}
 SHARED = ("hardware", "D", "N", "labels")
 
 
 def write(folder, rows):
     """Writes the report of all rows into the `Path` of their directory; returns the page's text."""
     of_rows.write_csv(folder / "results.csv", rows)
-    blocks, by_run = [f"# {page_title(folder)}", f"    {command(folder, rows)}", INTRODUCTION], {}
+    said = " ".join(" ".join(text.split()) for holds, text in LEGEND if any(map(holds, rows)))
+    blocks = [f"# {page_title(folder, rows)}", f"    {command(folder, rows)}",
+              textwrap.fill(said, 100, break_on_hyphens=False)]
+    by_run = {}
     for row in rows:
         by_run.setdefault(tuple(row[name] for name in SHARED), []).append(row)
     for number, subset in enumerate(by_run.values()):
@@ -80,19 +70,20 @@ def write(folder, rows):
         for suite, title in TITLES.items():
             own = [row for row in subset if row["suite"] == suite]
             if own:
-                floors = to_floors(own) if suite == "heads" else ""
+                floors = tables.to_floors(own) if suite == "heads" else ""
                 drawn = plots.shown(suite, own, folder, f"_{number}" if number else "")
-                blocks += [f"### {title}", floors, table(suite, own), drawn]
+                blocks += [f"### {title}", floors, tables.table(suite, own), drawn]
     return markdown.write(folder / "README.md", *blocks)
 
 
-def page_title(folder):
-    """What the page is called, by the `Path` of its directory."""
+def page_title(folder, rows):
+    """What the page is called, by the `Path` of its directory and by its suites."""
     if folder.name == "speed":
         return f"Training speed of the runs of {folder.parent.name}"
-    own = folder.name.replace("_", " ")
-    named = {"benchmarks": "Speed and memory of output layers and models"}
-    return named.get(folder.name, f"Benchmarks: {own}")
+    if folder.name == "benchmarks":
+        return "Speed and memory of output layers and models"
+    measured = {row["suite"] for row in rows}
+    return ". ".join(title for suite, title in TITLES.items() if suite in measured)
 
 
 def command(folder, rows):
@@ -129,162 +120,3 @@ def facts(rows):
         f"{first['hardware']}; D = {first['D']}, N = {first['N']:,}, labels {first['labels']}; "
         f"{busy}; {listed}; {dates[-1]}"
     )
-
-
-def table(suite, rows):
-    """The table of a suite: vocabularies in rising order, cases in the order of the suite."""
-    if suite in TABLES:
-        return TABLES[suite](rows)
-    columns = [name for name in (GRADIENTS, STEP) if any(row["measure"] == name for row in rows)]
-    moves = any(row.get("moves_ms") for row in rows)
-    expected = any("expected_ms" in row["facts"] for row in rows) and suite == "shortlists"
-    head = ["V", "case"]
-    for name in columns:
-        head += [f"{name}, ms", "to floor", "to peers", "MiB", "samples"]
-    head += ["to floor and moves"] * moves
-    head += ["words/s", "parameters"] + ["cutoffs", "expected ms"] * expected
-    head += ["of FullSoftmax"] * (suite == "heads")
-    full = {row["V"]: row["median_ms"] for row in rows
-            if row["case"] == "FullSoftmax" and row["measure"] == columns[-1]}
-    lines = [head]
-    for (size, _), subset in _by_case(suite, rows):
-        by = {row["measure"]: row for row in subset}
-        cells = [f"{size:,}", subset[0]["case"]]
-        for name in columns:
-            cells += _measured(by.get(name))
-        last = by.get(columns[-1]) or subset[0]
-        cells += [to_moves(last)] * moves
-        cells += [f"{last['words_per_second']:,.0f}", f"{last['parameters']:,}"]
-        if expected:
-            own = subset[0]["facts"]
-            cells += [", ".join(f"{c:,}" for c in own["cutoffs"]), f"{own['expected_ms']:,.1f}"]
-        if suite == "heads":
-            cells.append(f"{last['median_ms'] / full[size]:.3f}" if size in full else "")
-        lines.append(cells)
-    return markdown.table(lines, text_columns=2)
-
-
-def to_floors(rows):
-    """Steps over the floor: one row for each head, one column for each V."""
-    sizes = sorted({row["V"] for row in rows})
-    by_case = {}
-    for (size, name), subset in _by_case("heads", rows):
-        ratios = [row["to_floor"] for row in subset if row["measure"] == STEP and row["to_floor"]]
-        if name not in PEERS and ratios:
-            by_case.setdefault(name, {})[size] = f"{ratios[0]:.2f}"
-    lines = [["step over the floor", *(f"V = {size:,}" for size in sizes)]]
-    lines += [[name, *(own.get(size, "") for size in sizes)] for name, own in by_case.items()]
-    return markdown.table(lines)
-
-
-def to_moves(row):
-    """The time over that of the bare products and moves together, as a cell."""
-    if not row.get("moves_ms"):
-        return ""
-    return f"{row['median_ms'] / (row['floor_ms'] + row['moves_ms']):.2f}"
-
-
-def _measured(row):
-    if row is None:
-        return [""] * 5
-    return [
-        _time(row), "" if row["to_floor"] is None else f"{row['to_floor']:.2f}", _peers(row),
-        "" if row["peak_mib"] is None else f"{row['peak_mib']:,.0f}", str(row["samples"]),
-    ]
-
-
-def _time(row):
-    form = ",.1f" if row["median_ms"] < 1000 else ",.0f"
-    low, middle, high = (
-        format(row[name], form) for name in ("quartile1_ms", "median_ms", "quartile3_ms")
-    )
-    return f"{middle} [{low}–{high}]"
-
-
-def _peers(row):
-    return ", ".join(f"{ratio:.2f} of {name}" for name, ratio in row["to_peers"].items())
-
-
-def _plain(rows):
-    """One line for each measure, without V where it plays no part."""
-    lines = [["V", "case", "measure", "ms", "to floor", "to peers", "MiB", "samples", "words/s"]]
-    for row in sorted(rows, key=lambda r: r["V"]):
-        lines.append([
-            f"{row['V']:,}" if row["V"] else "", row["case"], row["measure"], *_measured(row),
-            f"{row['words_per_second']:,.0f}" if row["words_per_second"] else "",
-        ])
-    return markdown.table(lines, text_columns=3)
-
-
-def _parts(rows):
-    lines = [["V", "case", "whole, ms", *(f"{part}, ms" for part in PARTS), "whole / sum",
-              "MiB", "samples", "words/s"]]
-    for (size, name), subset in _by_case("parts", rows):
-        by = {row["measure"]: row for row in subset}
-        lines.append([
-            f"{size:,}", name, _time(by[WHOLE]), *(f"{by[p]['median_ms']:,.1f}" for p in PARTS),
-            f"{to_parts(by):.2f}", *_measured(by[WHOLE])[3:],
-            f"{by[WHOLE]['words_per_second']:,.0f}",
-        ])
-    return markdown.table(lines, text_columns=2)
-
-
-def to_parts(by):
-    """The time of the whole step over the sum of its parts, from {measure: row}."""
-    return by[WHOLE]["median_ms"] / sum(by[part]["median_ms"] for part in PARTS)
-
-
-def _speed(rows):
-    lines = [["V", "run", "words/s", "step, ms", "step, to the first run of its session", "MiB",
-              "samples"]]
-    for row in rows:
-        lines.append([
-            f"{row['V']:,}", row["case"], f"{row['words_per_second']:,.0f}", _time(row),
-            _peers(row), *_measured(row)[3:],
-        ])
-    return markdown.table(lines, text_columns=2)
-
-
-def _poster(rows):
-    """Two tables: heads, with the poster's formulas of memory, and cells."""
-    full = {(row["V"], row["measure"]): row["median_ms"] for row in rows
-            if row["case"] == "FullSoftmax"}
-    heads = [["V", "case", "the poster's", *(
-        column for name in ("forward", "total")
-        for column in (f"{name}, ms", "of FullSoftmax", "KiB a position")
-    ), "formula", "KiB a word"]]
-    cells = [["V", "cell", *(f"{name}, ms" for name in MODULES)]]
-    for (size, name), subset in _by_case("poster", rows):
-        by = {row["measure"]: row for row in subset}
-        if name not in POSTER:
-            cells.append([f"{size:,}", name, *(_time(by[module]) for module in MODULES)])
-            continue
-        formula, floats = POSTER_FLOATS[POSTER[name]]
-        line = [f"{size:,}", name, POSTER[name]]
-        for measure in (FORWARD, STEP):
-            row = by[measure]
-            ratio = row["median_ms"] / full[size, measure] if (size, measure) in full else None
-            line += [_time(row), "" if ratio is None else f"{ratio:.3f}",
-                     "" if row["peak_mib"] is None else f"{1024 * row['peak_mib'] / row['N']:,.1f}"]
-        heads.append([*line, formula, f"{4 * floats(subset[0]['D'], size) / 1024:,.1f}"])
-    return "\n\n".join((
-        markdown.table(heads, text_columns=3), POSTER_NOTE, markdown.table(cells, text_columns=2),
-    ))
-
-
-TABLES = {
-    "parts": _parts, "speed": _speed, "poster": _poster,
-    **dict.fromkeys(("evaluation", "recurrent", "models", "uses", "scoring", "logits", "padding",
-                     "excluding", "serving", "hub"), _plain),
-}
-
-
-def _by_case(suite, rows):
-    """Yields (V, case) and its rows, with V rising and the cases in the order of the suite."""
-    sizes = sorted({row["V"] for row in rows})
-    for size in sizes:
-        own = [row for row in rows if row["V"] == size]
-        names = [case.name for case in SUITES[suite][0](size)]
-        own.sort(key=lambda row: names.index(row["case"]) if row["case"] in names else len(names))
-        for name, subset in itertools.groupby(own, key=lambda row: row["case"]):
-            yield (size, name), list(subset)

@@ -14,6 +14,7 @@ from experiments.benchmarks import (
     rows,
     run,
     suites,
+    tables,
 )
 from experiments.benchmarks.cases import (
     FLOOR,
@@ -144,7 +145,7 @@ def test_the_table_of_the_poster_has_its_formulas_beside_the_memory_of_a_positio
     own = [{**row, "median_ms": 30.0 if row["head"] == "full" else 3.0, "peak_mib": 2.0}
            for row in suite_rows("poster", 10_000)]
     lines = [[cell.strip() for cell in line.split("|")] for line in
-             report.table("poster", own).splitlines()]
+             tables.table("poster", own).splitlines()]
     (full,), (tree,) = ([line for line in lines if line[3:4] == [name]]
                         for name in ("Softmax", "p-tHSM"))
     assert PROBLEM.positions == 20 and PROBLEM.units == 8
@@ -318,9 +319,18 @@ def test_the_command_of_a_page_has_its_folder_and_the_sizes_that_are_not_the_usu
     assert report.command(tmp_path, made_rows()) == f"{start} {rest}"
 
 
+def test_other_ways_to_do_the_same_stand_beside_the_librarys(tmp_path):
+    text = report.write(tmp_path, made_rows("padding"))
+    assert text.startswith("# Padded positions\n") and "A *ratio* is the library's time" in text
+    headings, _, *lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert headings == "| V | case | measure | ms | MiB | theirs, ms | ratio |"
+    assert lines[0].startswith("| 1,000 | ours |") and len(lines) == 2
+    assert lines[0].endswith("| 2,000 [2,000–2,000] | 1 | 4,000 [4,000–4,000] | 0.50 |")
+
+
 def test_a_whole_step_is_held_against_the_sum_of_its_parts():
     by = {part: {"median_ms": 2.0} for part in PARTS} | {WHOLE: {"median_ms": 10.0}}
-    assert report.to_parts(by) == 1.25
+    assert tables.to_parts(by) == 1.25
 
 
 def test_turns_of_a_product_make_up_all_its_words():

@@ -161,8 +161,8 @@ def perplexity_to_full(experiment, run=None, full=None):
     """The mean validation perplexity of a run's seeds over that of full softmax; 1 without one."""
     if run is None:
         return 1.0
-    path = pathlib.Path(f"experiments/results/{experiment}/results.json")
-    found = seeds.perplexities(seeds.kept(path))
+    results = pathlib.Path(__file__).parents[1] / "results"
+    found = seeds.perplexities(seeds.kept(results / experiment / "results.json"))
     return statistics.mean(found[run]) / statistics.mean(found[full])
 
 

@@ -21,9 +21,10 @@ LEGEND = (  # a function of a row, and what a page says if it is true of one of 
     (lambda row: row["measure"] in (GRADIENTS, STEP), """*Gradients* is the loss and all gradients;
         *step* adds the update by Adagrad: ours for our heads, and each library's own for the
         others."""),
-    (lambda row: True, """*Others* is what other processes took of the cores. MiB is what a run
-        needs at its peak besides weights, slots and batch, gradients included, in a process of its
-        own."""),
+    (lambda row: row.get("others") is not None, """*Others* is what other processes took of the
+        cores."""),
+    (lambda row: row["peak_mib"] is not None, """MiB is what a run needs at its peak besides
+        weights, slots and batch, gradients included, in a process of its own."""),
     (lambda row: row["words_per_second"] and row["suite"] not in BESIDE, """Words/s is N over the
         median time of the output layer alone, or of the whole step where the table says so."""),
     (lambda row: row["suite"] == "heads", """*Of FullSoftmax* is the ratio of the steps of two

@@ -38,6 +38,11 @@ def shown(draw, path, caption):
         return ""
     path.parent.mkdir(parents=True, exist_ok=True)
     draw().savefig(path, dpi=DOTS_PER_INCH)
+    return shows(path, caption)
+
+
+def shows(path, caption):
+    """Markdown that shows a picture beside the page, above its caption."""
     return f"![{caption.partition('. ')[0].rstrip('.')}.]({path.name})\n\n{caption}"
 
 

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from experiments.benchmarks import report as benchmarks
+from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.suites import SUITES
-from experiments.framework import catalogue, report
+from experiments.framework import catalogue, pictures, report
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 PAGES = sorted(RESULTS.rglob("*.md"))
+SPEED = sorted(path.parent for path in RESULTS.rglob("rows.jsonl"))
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("experiments/*.md"),
           *ROOT.glob("experiments/benchmarks/*.md")]
 # A command stands between backticks, or on a line of its own, which a backslash continues.
@@ -79,3 +82,13 @@ def test_a_page_says_first_if_its_runs_are_not_kept(name):
     rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
     first = page.read_text(encoding="utf-8").split("\n\n")[1]
     assert (first == report.not_kept(name)) == (not any(row.get("config") for row in rows))
+
+
+@pytest.mark.parametrize("folder", SPEED, ids=lambda folder: str(folder.relative_to(RESULTS)))
+def test_a_page_of_speed_is_what_its_rows_make(folder, tmp_path, monkeypatch):
+    copy = Path(*folder.relative_to(ROOT).parts)  # the page names its folder as it is given
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pictures, "shown", lambda draw, *shown: pictures.shows(*shown))
+    copy.mkdir(parents=True)
+    text = benchmarks.write(copy, of_rows.read(folder / "rows.jsonl"))
+    assert text == (folder / "README.md").read_text(encoding="utf-8")

@@ -13,11 +13,12 @@ import pytest
 from experiments.benchmarks import report as benchmarks
 from experiments.benchmarks import rows as of_rows
 from experiments.benchmarks.suites import SUITES
-from experiments.framework import catalogue, pictures, report
+from experiments.framework import catalogue, kept, pictures, report
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 PAGES = sorted(RESULTS.rglob("*.md"))
+KEPT = sorted(RESULTS.rglob(report.RESULTS))
 SPEED = sorted(path.parent for path in RESULTS.rglob("rows.jsonl"))
 GUIDES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("experiments/*.md"),
           *ROOT.glob("experiments/benchmarks/*.md")]
@@ -76,10 +77,10 @@ def test_the_commands_of_a_guide_that_run_experiments_start(path):
 
 @pytest.mark.parametrize("name", catalogue.NAMES)
 def test_a_page_says_first_if_its_runs_are_not_kept(name):
-    page, kept = RESULTS / name / "README.md", RESULTS / name / report.RESULTS
+    page, results = RESULTS / name / "README.md", RESULTS / name / report.RESULTS
     if not page.exists():
         return
-    rows = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else []
+    rows = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
     first = page.read_text(encoding="utf-8").split("\n\n")[1]
     assert (first == report.not_kept(name)) == (not any(row.get("config") for row in rows))
 
@@ -92,3 +93,15 @@ def test_a_page_of_speed_is_what_its_rows_make(folder, tmp_path, monkeypatch):
     copy.mkdir(parents=True)
     text = benchmarks.write(copy, of_rows.read(folder / "rows.jsonl"))
     assert text == (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kept_file", KEPT, ids=lambda path: str(path.parent.relative_to(RESULTS)))
+def test_a_page_of_runs_is_what_the_kept_results_make(kept_file, tmp_path, monkeypatch):
+    corpus, name = ("", *kept_file.relative_to(RESULTS).parts[:-1])[-2:]
+    experiment = catalogue.load(name)
+    monkeypatch.setattr(pictures, "shown", lambda draw, *shown: pictures.shows(*shown))
+    outcomes = kept.outcomes(experiment.RUNS, tmp_path, kept_file)
+    page, panels = tmp_path / "README.md", getattr(experiment, "PANELS", ())
+    page.write_text(before := kept_file.with_name("README.md").read_text("utf-8"), "utf-8")
+    report.write(name, experiment.__doc__, outcomes, tmp_path, panels, corpus)
+    assert page.read_text("utf-8") == before

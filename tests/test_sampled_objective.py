@@ -115,4 +115,6 @@ def test_a_loss_may_use_the_highest_score_alone():
 def test_names_and_functions_only():
     with refuses("objective", "be a function, or one of"):
         SampledObjective(V, S, "hinge")
+    with refuses("objective_options", "be a dict of arguments"):
+        made("gbce", objective_options=["beta"])
     assert {bpr, gbce, pairwise_softmax} == {*OBJECTIVES.values()}

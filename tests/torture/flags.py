@@ -58,7 +58,9 @@ SOUND = {
     "tfprof": {"vocab_size": 50, "streams": 2, "time_steps": 3, **SMALL},
     "memory_timeline": {"run": "organised"},
     "heads": {},
+    "advise": {"vocab_size": 50, "units": 4, "positions": 6, "only": "full,sampled"},
 }
+SERVING = {"demo"}  # these commands go on until they are stopped
 # What a flag needs beside it, or excludes (None).
 BESIDE = {
     ("prepare", "manual_dir"): {"corpus": "ptb", "train": None, "valid": None, "test": None},
@@ -90,6 +92,8 @@ BESIDE = {
     ("evaluate", "data"): {"data": "corpus"},
     ("evaluate_pairs", "data"): {"data": "pairs"},
     ("cutoffs", "data"): {"data": "corpus"},
+    ("advise", "data"): {"data": "corpus", "vocab_size": None},
+    ("advise", "counts"): {"counts": "counts.txt", "vocab_size": None},
 }
 
 
@@ -127,6 +131,7 @@ def make_world(folder):
             dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False, task=PAIRS,
         )
     (folder / "pairs.tsv").write_text("w1 w2\tw2\nw3 w1\tw1 w3\n" * 5)
+    (folder / "counts.txt").write_text("9\n5\n3\n" * 4)
     (folder / "list.ref").write_text("".join(f"u{i} w{i} w1\n" for i in range(5)))
     (folder / "short.txt").write_text("w1 w2\nw3\n")
     (folder / "symbols.txt").write_text("".join(f"w{i} {i}\n" for i in range(60)))
@@ -146,7 +151,7 @@ class Flags:
 
     def cases(self):
         for command in program.COMMANDS:
-            if command == "demo":  # serves until it is stopped
+            if command in SERVING:
                 continue
             found = flags_of(command)
             yield self._case(command, "", {}, [])

@@ -20,6 +20,7 @@ import queue
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -94,10 +95,10 @@ def results(kind, seed, fraction):
                      f"--start={start}"]
         environment = processes.environment() if kind in FAULTS else os.environ
         environment = {**environment, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        said = tempfile.TemporaryFile("w+")  # a pipe that nobody reads fills up
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.torture.run", *arguments], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=environment,
-            cwd=pathlib.Path(__file__).parents[2],
+            stderr=said, text=True, env=environment, cwd=pathlib.Path(__file__).parents[2],
         )
         lines, case = lines_of(process), None
         while True:
@@ -112,7 +113,8 @@ def results(kind, seed, fraction):
                     yield case["group"], case["name"], "hang" if line else "crash", ""
                     start = case["index"] + 1
                 elif count is None or start < count:
-                    raise RuntimeError(f"the worker for {kind} ended before its first case")
+                    said.seek(0)
+                    raise RuntimeError(f"the worker for {kind} ended early: {said.read()[-2000:]}")
                 break
             values = json.loads(line)
             if "cases" in values:

@@ -5,8 +5,9 @@ import warnings
 import pytest
 
 from tfsoftmax import HEADS
+from tfsoftmax.commands import program
 
-from . import processes, public, run
+from . import flags, processes, public, run
 from .cases import VERDICTS, verdict
 
 
@@ -27,6 +28,10 @@ def test_every_public_name_has_entries_in_the_table_of_valid_arguments():
     assert not missing, f"add valid arguments to `table` of tests/torture/valid.py: {missing}"
     gone = {name for name in entries if not name.startswith("partitions.")} - {*listed}
     assert not gone, f"take from `table` of tests/torture/valid.py: {gone}"
+
+
+def test_every_command_has_flags_that_make_it_work():
+    assert {*flags.SOUND} == {*program.COMMANDS} - flags.SERVING
 
 
 def test_a_new_public_name_is_missed(monkeypatch):

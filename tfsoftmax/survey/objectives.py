@@ -130,8 +130,10 @@ class SampledObjective(SamplingHead):
         super().__init__(vocab_size, num_samples, sampler, counts, sampler_options, **kwargs)
         known = callable(objective) or objective in OBJECTIVES
         expect(known, "objective", f"be a function, or one of {sorted(OBJECTIVES)}", objective)
+        own = {} if objective_options is None else objective_options
+        expect(isinstance(own, Mapping), "objective_options", "be a dict of arguments", own)
         self.objective_name, self.corrected = objective, corrected
-        self.objective_options = dict(objective_options or {})
+        self.objective_options = dict(own)
 
     def _hits(self):
         return Hits.KEEP if self.remove_accidental_hits is False else Hits.REMOVE

@@ -58,7 +58,7 @@ SOUND = {
     "tfprof": {"vocab_size": 50, "streams": 2, "time_steps": 3, **SMALL},
     "memory_timeline": {"run": "organised"},
     "heads": {},
-    "advise": {"vocab_size": 50, "units": 4, "positions": 6, "only": "full,sampled"},
+    "advise": {"vocab_size": 120, "units": 4, "positions": 6, "only": "full,sampled"},
 }
 SERVING = {"demo"}  # these commands go on until they are stopped
 # What a flag needs beside it, or excludes (None).
@@ -131,7 +131,7 @@ def make_world(folder):
             dataclasses.replace(pairs_helper.CONFIG, max_steps=2), verbose=False, task=PAIRS,
         )
     (folder / "pairs.tsv").write_text("w1 w2\tw2\nw3 w1\tw1 w3\n" * 5)
-    (folder / "counts.txt").write_text("9\n5\n3\n" * 4)
+    (folder / "counts.txt").write_text("9\n5\n3\n" * 40)
     (folder / "list.ref").write_text("".join(f"u{i} w{i} w1\n" for i in range(5)))
     (folder / "short.txt").write_text("w1 w2\nw3\n")
     (folder / "symbols.txt").write_text("".join(f"w{i} {i}\n" for i in range(60)))

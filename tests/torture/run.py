@@ -196,7 +196,7 @@ def main():
                 if verdict not in VERDICTS[:2]:
                     wrong.append((name, verdict, said))
     minutes = (time.monotonic() - began) / 60
-    skipped = [kind for kind in KINDS if kind not in kinds]
+    skipped = [kind for kind in options.kinds or KINDS if kind not in kinds]
     text = page(counts, wrong, skipped, options.seed, options.fraction, minutes)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.layers.initializers import Initializer
 from tfsoftmax.ops.attention import attention_to_context
+from tfsoftmax.ops.gelu import gelu
 from tfsoftmax.support.arguments import check_positive, expect
 from tfsoftmax.support.saved_options import SavedOptions
 
@@ -65,7 +66,7 @@ class TransformerCell(SavedOptions, keras.layers.Layer):
             for name in ("attention_norm", "words_norm")
         ]
         self.projections = [dense(name, units) for name in ("queries", "keys", "values")]
-        self.attended, self.hidden = dense("attended", units), dense("hidden", 4 * units, "gelu")
+        self.attended, self.hidden = dense("attended", units), dense("hidden", 4 * units, gelu)
         self.outputs = dense("outputs", units)
         self.drop = Dropout(self.dropout, dtype=policy, name="dropout")
         for layer in (*self.norms, *self.projections, self.attended, self.hidden):

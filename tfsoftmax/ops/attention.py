@@ -3,9 +3,12 @@
 import keras
 import tensorflow as tf
 
+from tfsoftmax.ops.custom_gradients import differentiable
 from tfsoftmax.support import budgets
 
 LONGEST_WAVE = 10_000
+UNSEEN = -1e30  # the score of a key that a query must not see
+
 
 def rotated(vectors: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     """Rotates pairs of units by angles that grow with the position of the vector.
@@ -33,6 +36,53 @@ def rotated(vectors: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     first, second = tf.split(tf.cast(vectors, dtype), 2, axis=-1)
     both = [first * cosines - second * sines, second * cosines + first * sines]
     return tf.cast(tf.concat(both, axis=-1), vectors.dtype)
+
+
+def attention(
+    queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, sees: tf.Tensor
+) -> tf.Tensor:
+    """Averages of the values, weighted by softmax(q · k / √d) over the keys that a query sees.
+
+    `keras.ops.dot_product_attention` has the same results. TensorFlow's gradient of its `einsum`
+    transposes the heads for each product, and keeps four tensors (B, H, T, S) for it; this one
+    transposes them once, and keeps the weights alone.
+
+    Args:
+        queries: float (B, T, H, d).
+        keys, values: float (B, S, H, d).
+        sees: bool, broadcast to (B, H, T, S); each query sees a key.
+
+    Returns:
+        (B, T, H, d). The softmax is computed in float32 at least.
+
+    Source: Vaswani et al. 2017, equation 1.
+    """
+    dtype = keras.backend.result_type(queries.dtype, "float32")
+
+    def transposed(*tensors):
+        return [tf.transpose(tensor, (0, 2, 1, 3)) for tensor in tensors]
+
+    def function(queries, keys, values):
+        scale = queries.shape[-1] ** -0.5
+        q, k, v = transposed(scale * queries, keys, values)
+        scores = tf.cast(tf.matmul(q, k, transpose_b=True), dtype)
+        weights = tf.nn.softmax(tf.where(sees, scores, UNSEEN))
+        shares = tf.cast(weights, v.dtype)
+        averages = tf.matmul(shares, v)
+
+        def gradient(upstream):
+            (upstream,) = transposed(upstream)
+            slopes = tf.cast(tf.matmul(upstream, v, transpose_b=True), dtype)
+            mean = tf.reduce_sum(tf.cast(upstream * averages, dtype), axis=-1, keepdims=True)
+            slopes = tf.cast(weights * (slopes - mean), v.dtype)
+            return transposed(
+                scale * tf.matmul(slopes, k), tf.matmul(slopes, q, transpose_a=True),
+                tf.matmul(shares, upstream, transpose_a=True),
+            )
+
+        return transposed(averages)[0], gradient
+
+    return differentiable(function, queries, keys, values)
 
 
 def attention_to_context(
@@ -84,9 +134,8 @@ def attention_to_context(
     distances = positions[context:, None] - positions
     sees = (distances >= 0) & (distances <= context)
     real = tf.reshape(real, (rows * blocks, 1, 1, length)) > 0
-    attended = keras.ops.dot_product_attention(
+    attended = attention(
         rotated(of_heads(queries, block), positions[context:]),
-        rotated(of_heads(keys, length), positions),
-        of_heads(values, length), mask=sees & real,
+        rotated(of_heads(keys, length), positions), of_heads(values, length), sees & real,
     )
     return tf.reshape(attended, (rows, blocks * block, units))[:, :steps]

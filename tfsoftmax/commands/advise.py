@@ -7,8 +7,9 @@
 A step is the loss, all gradients and Adagrad's update, of the output layer alone, in float32. ms is
 its time in milliseconds, and MiB is the memory of weights, slots, gradients and temporaries.
 "exact" says whether the head trains on exact probabilities; nearly all heads evaluate exactly. A
-time with < is that of the first step, which includes tracing. The line below is the head in Python.
-The heads do not take turns, so other work on the machine may slow some of them more than others.
+time with < is that of the first step, which includes tracing. The line below a head is its Python
+code. The heads do not take turns, so other work on the machine may slow some of them more than
+others.
 """
 
 import dataclasses

@@ -17,9 +17,9 @@
   (`word<TAB>class`), word2vec (`word class`) or srilm (`class word` or `class probability word`).
   Words that the file lacks share a class.
 
-kmeans, splits and soul take the vectors of words from a trained model, --run. --vectors says which:
-the input embedding (the default of kmeans and soul), or the average hidden state before each word
-(the default of splits):
+kmeans, splits and soul take word vectors from a trained model, --run. --vectors says which: the
+input embedding (the default of kmeans and soul), or the average hidden state before each word (the
+default of splits):
 
     tfsoftmax train --data=data/text8 --run=runs/random --head=tree \\
         --head_options='{"tree": "random"}'
@@ -34,9 +34,9 @@ the input embedding (the default of kmeans and soul), or the average hidden stat
     tfsoftmax train --data=data/text8 --run=runs/soul --head=nary \\
         --head_options='{"tree": "data/text8/soul.json"}'
 
-The file has a line `code<TAB>word<TAB>count` for every word of the vocabulary, in the format of
-the common brown-cluster tool, which class-based output layers read, too (--head=class
---head_options='{"classes": "data/text8/paths"}'); for soul it is JSON, nested lists of words.
+The file has a line `code<TAB>word<TAB>count` for every word of the vocabulary, in the format of the
+common brown-cluster tool. Class-based output layers read it, too (--head=class
+--head_options='{"classes": "data/text8/paths"}'). For soul the file is JSON, nested lists of words.
 --words=N prints the N most frequent words of each class, and --words_of=WORD prints those of the
 class of WORD.
 """

@@ -4,14 +4,14 @@
     tfsoftmax cutoffs --data=data/text8 --hidden_units=512 --cutoffs=4000,22000
     tfsoftmax cutoffs --vocab_size=44370 --projection_factor=0 --plot=5_2.png
 
-For each number of tails, the command finds the cutoffs of least cost by dynamic programming. The
-cost is the time of the matrix products in a training step. It is computed from constants that the
-command measures once on this machine, in a few seconds, and keeps. The cost does not consider
-perplexity, which suffers from narrow tails and many cuts. An arrow marks the cutoffs that
---head=adaptive with --head_options='{"cutoffs": "auto"}' takes; that head assumes 2,560 labels in a
-step and its own projection_factor. --plot draws the cost against the size of the shortlist, with
-one tail, for several exponents of Zipf's law. The last line shows the constants in the form that
---constants takes.
+For each number of tails, the command finds the cheapest cutoffs by dynamic programming. The cost is
+the time of the matrix products in a training step. It is computed from constants that the command
+measures once on this machine, in a few seconds, and keeps. The cost does not include perplexity,
+which gets worse with narrow tails and many cutoffs. An arrow marks the cutoffs that --head=adaptive
+with --head_options='{"cutoffs": "auto"}' chooses; that head assumes 2,560 labels in a step and its
+own projection_factor. --plot draws the cost against the size of the shortlist, with one tail, for
+several exponents of Zipf's law. The last line shows the constants in the form that --constants
+takes.
 """
 
 import dataclasses

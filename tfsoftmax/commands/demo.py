@@ -11,12 +11,12 @@ their words and current probabilities, and for trees the branches on the path to
 probabilities are exact. Click a row of a table to continue with its word.
 
 Words are separated by blanks and spelt as in the corpus; the models read words that they do not
-know as <unk>. The box "lower case" is ticked by default if no run has a vocabulary with upper case.
-Runs may have different vocabularies. For a run that cannot be read, for example because it has no
-checkpoint yet, the page shows a message.
+know as <unk>. The box "lower case" is ticked by default unless more than a hundredth of the words
+of a vocabulary have capital letters. Runs may have different vocabularies. For a run that cannot be
+read, for example because it has no checkpoint yet, the page shows a message.
 
-The page is served to this machine only (for another one: ssh -L 7860:localhost:7860 HOST), and
-needs no network: it loads nothing and sends nothing. Stop it with Ctrl-C. It needs gradio: pip
+The page can be opened only from this machine (from another one: ssh -L 7860:localhost:7860 HOST),
+and needs no network: it loads nothing and sends nothing. Stop it with Ctrl-C. It needs gradio: pip
 install gradio.
 """
 

@@ -3,24 +3,25 @@
     tfsoftmax evaluate --run=runs/first --split=test
     tfsoftmax evaluate --run=runs/nce --split=valid --normaliser
 
-Every token counts once, and the perplexity is exact for every output layer. The last line is
-JSON: perplexity, nats_per_token, tokens, oov_tokens, words_per_second. For a corpus of pieces it
-adds word_perplexity, which counts words and ends of sentences. It adds bits_per_byte if the tokens
-determine every byte of the text, so not if some are <unk>. For a Transformer it adds the context,
-how many words before a token each layer attends to. The command also appends the line to the
-metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the mean and the
-variance of ln Z(h), which show how well a self-normalised head or NCE is normalised: log_z_mean,
-log_z_variance, self_normalised_nats. For learned clusters it adds cluster_perplexity and
-in_cluster_perplexity, whose product is the perplexity.
+Every token counts once, and the perplexity is exact for every output layer. The last line is JSON:
+perplexity, nats_per_token, tokens, oov_tokens, words_per_second. For a corpus of pieces it adds
+word_perplexity, which counts words and ends of sentences. It adds bits_per_byte if the tokens
+determine every byte of the text, which they do not if some are <unk>. For a Transformer it adds the
+context, how many words before a token each layer attends to. The command also appends the line to
+the metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the mean and
+the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
+log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds cluster_perplexity
+and in_cluster_perplexity, whose product is the perplexity.
 
 With --by_frequency, it adds the nats per token of the words by their number of occurrences in the
 training split: nats_0 of those that do not occur, nats_1 of those that occur one to nine times,
 nats_10 of those of ten to 99, and so on; tokens_0, tokens_1, ... are their shares of the tokens.
 Groups without words in the split are left out.
 
-With --tail_ngram=FILE and --head=shortlist, an n-gram model of any order, given all previous words,
-divides the probability of the node among the words outside the shortlist (pip install kenlm). This
-takes about a microsecond for each of these words and each different history.
+With --tail_ngram=FILE, for a run with --head=shortlist, an n-gram model of any order, given all
+previous words, divides among the words outside the shortlist the probability that the head gives to
+all of them together (pip install kenlm). This takes about a microsecond for each of these words and
+each distinct history.
 
 Several devices share the streams, as in tfsoftmax train, and the result is the same as on one.
 """

@@ -15,9 +15,9 @@ The sentences continue the prompt and never contain <unk>. A run on pieces (tfso
 --tokenizer) reads and writes text, but --max_words and --top count its pieces. A sentence that ends
 in … was cut at --max_words. A single sentence appears word by word as it is drawn. Words of a
 prompt are separated by blanks and spelt as in the corpus, including case; the model reads words
-that it does not know as <unk>, and the command lists them. Sentence markers such as <s> at its ends
-are left out, unless the run is on pieces; inside they are an error. --beam prints ln P of each
-sentence, including its end, before the sentence.
+that it does not know as <unk>, and the command lists them. Sentence markers such as <s> at the
+beginning and end of a prompt are left out, unless the run is on pieces; elsewhere they are an
+error. --beam prints ln P of each sentence, including its end, before the sentence.
 """
 
 import dataclasses

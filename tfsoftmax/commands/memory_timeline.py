@@ -4,8 +4,8 @@
     tfsoftmax memory_timeline --run=runs/first --plot=memory.png
 
 For each allocator the command prints the memory at the start and at the peak of each step, a bar
-for each interval with the most memory held in it, and what was held at the highest point. On a CPU,
-tensors of less than 256 KiB are not recorded. --trace reads the trace of another program.
+for each interval that shows the most memory held in it, and what was held at the highest point. On
+a CPU, tensors of less than 256 KiB are not recorded. --trace reads the trace of another program.
 """
 
 import dataclasses

@@ -17,8 +17,8 @@ detected; docs/speech.md has a command for each.
                 of a hypothesis with numbers are refused, unless --ignore_keys names them
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
-                `utterance-RANK cost`, of which the last, the graph costs, are added to the costs
-                of each language model, as Kaldi does; or lmwt.withlm, their sum. They are text or
+                `utterance-RANK cost`, or lmwt.withlm, the sum of the last two. lmwt.nolm, the graph
+                costs, is added to the costs of each language model, as in Kaldi. They are text or
                 binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
     Moses       a file with lines `number ||| text ||| features ||| score`, of which the features
                 are not read
@@ -33,18 +33,18 @@ detected; docs/speech.md has a command for each.
 
 If the lists hold Kaldi's ids instead of words, --words=words.txt gives the words, in lines
 `word id`; <eps>, <s> and </s> are left out. --lowercase converts the words of lists, references and
---against to lower case, and thus those of the output. The share of words that the vocabulary lacks
-is printed to standard error, with a warning above a fifth: all of them are scored as the same
-<unk>.
+--against to lower case, so the output is in lower case, too. The share of words that the vocabulary
+lacks is printed to standard error, with a warning above a fifth, because all of them are scored as
+the same <unk>.
 
 References have lines `utterance word word ...`, or, in files *.trn, `word word ... (utterance)`.
 There they may have alternatives, `i { um / uh / @ } see`, which are read as in sclite: the
 alternative with the fewest errors counts, and @ means no word.
 
-Sentence markers of other programs, such as <s> and <sos/eos>, are left out at the ends of
-hypotheses and references, with a note; inside they are an error. Words that begin with ▁ or end in
-@@ are pieces of sentencepiece and of subword-nmt. They are an error, unless --join_pieces joins
-them or --nojoin_pieces keeps them.
+Sentence markers of other programs, such as <s> and <sos/eos>, are left out at the beginning and end
+of hypotheses and references, with a note; elsewhere they are an error. Words that begin with ▁ or
+end in @@ are pieces of sentencepiece and of subword-nmt. They are an error, unless --join_pieces
+joins them or --nojoin_pieces keeps them.
 
 The score of a hypothesis in natural logarithms, where <eos> is part of each sentence, is
 
@@ -71,14 +71,14 @@ hypotheses. With --workers=N, or in a cluster (--strategy=multiworker), processe
 each share them, and the first process prints and writes. --state=carried cannot be shared.
 
 Standard output has a line `utterance word word ...` for each utterance, in the order of the lists.
-With --reference, a table of word error rates follows on standard error, which needs jiwer (pip
-install jiwer). It shows the first hypotheses, the rescored ones, and the best ones that
-the lists contain (oracle), and the difference of the first two with its 95 % bootstrap interval,
-paired over utterances. --against=other.hyp compares with the output of another system instead.
---out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite compares: sclite
--r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in their original format, with the
-scores of the run's model instead of the old ones: nbest, a file of lines, or a folder of Kaldi's
-archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
+With --reference, a table of word error rates follows on standard error, for the first hypotheses,
+the rescored ones, and the best ones that the lists contain (oracle). Below it is the difference
+between the first two with its 95 % bootstrap interval, paired over utterances. --reference and
+--tune need jiwer (pip install jiwer). --against=other.hyp compares with the output of another
+system instead. --out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite
+compares: sclite -r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in their original
+format, with the scores of the run's model instead of the old ones: nbest, a file of lines, or a
+folder of Kaldi's archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
 """
 
 import dataclasses

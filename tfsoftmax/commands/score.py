@@ -4,9 +4,9 @@
     echo "returns the number" | tfsoftmax score --run=runs/first --words
 
 The input has one sentence per line, with words between blanks, in UTF-8, plain or compressed (.gz,
-.xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line
-has at most 1 MiB, or 16 MiB with --stream. Sentence markers such as <s> and </s> at the ends of a
-line are left out, with a note, unless the run is on pieces; inside a line they are an error.
+.xz, .bz2). A line without words is a sentence without words, whose score is ln P(<eos>). A line has
+at most 1 MiB, or 16 MiB with --stream. Sentence markers such as <s> and </s> at the beginning and
+end of a line are left out, with a note, unless the run is on pieces; elsewhere they are an error.
 
 The output keeps the order of the input and appears 4,096 sentences at a time. Each line holds the
 score of a sentence, a tab and the sentence. The score is the sum of the log-probabilities of its
@@ -15,13 +15,12 @@ words that the vocabulary lacks a third column, <unk>; <eos> follows the last wo
 line follows each sentence. A run on pieces (tfsoftmax prepare --tokenizer) scores text in the same
 way: a word has the sum of the scores of its pieces, and of the blanks before it.
 
-The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with
-any --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate
-(their share of the words), sentences_per_second and words_per_second (tokens, without the startup
-time). A run on pieces counts these as tokens, and adds words, word_perplexity and, if the pieces
-restore the text exactly, bits_per_byte, with a byte for the end of each line. If the vocabulary
-lacks more than a fifth of the words, a warning comes before it; --lowercase helps if only the case
-differs.
+The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with any
+--base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate (their
+share of the words), sentences_per_second and words_per_second (tokens, without the startup time). A
+run on pieces counts these as tokens, and adds words, word_perplexity and, if the pieces restore the
+text exactly, bits_per_byte, with a byte for the end of each line. If the vocabulary lacks more than
+a fifth of the words, a warning precedes this line; --lowercase helps if only the case differs.
 
 Each sentence is scored separately, as if a text began with it. With --stream the file is one text:
 the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.

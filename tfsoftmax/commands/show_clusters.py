@@ -9,8 +9,8 @@
 
 Each line shows a cluster: its number, its share of the training tokens, and its most frequent
 words. The cluster with the most tokens comes first. The file of --out fixes the clusters of another
-model: a self-organised model keeps its two projections, and a class-based model has none. For a run
-on pairs, use tfsoftmax show_clusters_pairs.
+model: a self-organised model still has its two projections, and a class-based model has none. For a
+run on pairs, use tfsoftmax show_clusters_pairs.
 """
 
 import dataclasses

@@ -5,9 +5,9 @@
     tfsoftmax tfprof --run=runs/first --out=first.json --plot=first.png
     tfsoftmax tfprof --head=adaptive --compare=full.json --plot=heads.png
 
-The command builds the model that tfsoftmax train would train, with its loss and optimiser, and
-runs one step under TensorFlow's own profiler. Labels are drawn by the frequencies of the words.
-The columns in MiB are:
+The command builds the model that tfsoftmax train would train, with its loss and optimiser, and runs
+one step under TensorFlow's own profiler. Labels are drawn according to the frequencies of the
+words. The columns in MiB are:
 
 variables  the weights, recurrent states and seeds of a part; the slots of the optimizer
 requested  all memory that the operations of a part allocated, however briefly
@@ -17,11 +17,11 @@ at peak    the memory that they held when the whole step held most; a step needs
 residual   the sum of what each operation still held when it ended
 output     all outputs of operations, whether allocated or passed on
 
-GFLOP counts matrix products, sums and elementwise arithmetic, but no exp, tanh or square root.
-ms is the time of this one traced step, whose operations are not fused and run one after another.
-In training, a head computes what the loss asks for. This counts as loss, and so does the part of
-the gradient that a head computes in the same pass; what loss and gradients share is computed once
-and may count as either. --out writes the values in bytes, unrounded, as JSON.
+GFLOP counts matrix products, sums and elementwise arithmetic, but no exp, tanh or square root. ms
+is the time of this one traced step, whose operations are not fused and run one after another. In
+training, a head computes what the loss asks for. This counts as loss, and so does the part of the
+gradient that a head computes in the same pass; what the loss and the gradients share is computed
+once and may count as either. --out writes the values in bytes, unrounded, as JSON.
 """
 
 import dataclasses

@@ -8,8 +8,8 @@ with the same weights. RUN/metrics.jsonl and `tensorboard --logdir=RUN/tensorboa
 progress, with memory, words per second and gradient norms. tfsoftmax evaluate, generate, score,
 rescore and export use the result. The run keeps its own copy of a tree or class file.
 
-The preset demo trains for three minutes; text8 and fdt follow Müller 2017; jiang, mao, shen and
-shmuma follow papers by these authors; transformer trains a causal Transformer.
+The preset demo trains for two to three minutes; text8 and fdt follow Müller 2017; jiang, mao, shen
+and shmuma follow papers by these authors; transformer trains a causal Transformer.
 
 Several devices share the streams; their number must divide that of the streams. Without dropout the
 final weights are those of one device, up to rounding. On several machines, start the same command

@@ -9,10 +9,10 @@ With --normaliser and --by_frequency it adds what tfsoftmax evaluate adds.
 
 It also summarises each of the first --summaries texts of the split, as tfsoftmax summarise does,
 and adds ROUGE-1, ROUGE-2 and ROUGE-L in percent, with 95 % intervals: rouge1_f1, as for Gigaword,
-and rouge1_recall_75, of the first 75 bytes, as for DUC-2004 with --exact_words=30. They are those
+and rouge1_recall_75, of the first 75 bytes, as for DUC-2004 with --exact_words=30. They equal those
 of the script ROUGE-1.5.5 with -m, and with -m -b 75. All references of a text count; outside train
 this includes those with more words than tfsoftmax prepare_pairs --max_target. The perplexity leaves
-these out: the result counts them as long_targets_left_out, and the others as pairs.
+these out; the result counts them as long_targets_left_out, and the others as pairs.
 
 Several devices share the pairs, as in tfsoftmax train_pairs, and the result is the same as on one.
 """

@@ -6,14 +6,15 @@
     tfsoftmax summarise --run=runs/pairs --input=one.txt --attention=a.png
 
 Each line of the input is a text, in words separated by blanks and spelt as in the corpus. Its
-summary is a line of the output, written as soon as it is found, in the same order; that of an empty
-line is empty. Words that the model does not know are read as <unk>, and so is the word <eos>. Texts
-are cut to the same number of words as those of the corpus. A note on standard error says how many.
-If the model writes <unk>, it is replaced with the word of the text that the model attends to most.
+summary is a line of the output, written as soon as it is found, in the same order; an empty line
+has an empty summary. Words that the model does not know are read as <unk>, and so is the word
+<eos>. Texts are cut to the same number of words as those of the corpus. A note on standard error
+says how many were cut. If the model writes <unk>, it is replaced with the word of the text that the
+model attends to most.
 
 --beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
 With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
-by tabs. --exact_words=30 never ends a summary before it has 30 words, as is done for DUC-2004.
+by tabs. --exact_words=30 makes each summary exactly 30 words long, as is usual for DUC-2004.
 """
 
 import dataclasses

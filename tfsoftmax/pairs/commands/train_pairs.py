@@ -6,9 +6,8 @@
 You may stop it at any time: the same command continues from the last checkpoint, as with tfsoftmax
 train; its help says more about runs, devices and TensorBoard. The encoder and the decoder have the
 same number of recurrent layers, which the same flags describe. tfsoftmax evaluate_pairs, summarise
-and export_pairs use the result. A flag that is given together with a preset takes precedence over
-it. The presets are
-- demo: trains for minutes
+and export_pairs use the result. Other flags take precedence over a preset. The presets are
+- demo: trains for a few minutes
 - shen: Shen et al. 2017, section 5.2
 """
 

@@ -2,7 +2,7 @@
 
 | preset | source | what the source does not say, and is ours |
 |---|---|---|
-| demo | trains in two minutes on two cores with the docstrings corpus | |
+| demo | trains in two to three minutes on two cores with the docstrings corpus | |
 | text8 | Müller 2017, table 4.5 | |
 | fdt | Müller 2017, table 4.5 | |
 | jiang | Jiang et al. 2017: a GRU, as in the authors' code of p-tHSM (lmkit) | see below |

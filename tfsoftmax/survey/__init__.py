@@ -1,4 +1,4 @@
-"""Heads that the thesis describes and that perform worse than those of `tfsoftmax.heads`.
+"""Heads that the thesis describes, most of which perform worse than those of `tfsoftmax.heads`.
 
 They use squares instead of exponentials, scores that are not probabilities, constant normalisers,
 classes whose words have fixed shares or are trained by NCE, growing samples, and losses over

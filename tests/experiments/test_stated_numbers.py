@@ -85,6 +85,9 @@ STATED = {
     "padding": ("docs/troubleshooting.md", lambda: (
         "a step of which 85 % is padding takes a sixth of the time"
         if 1 / 7 < padded(85) / padded(0) < 1 / 5 else "another share")),
+    "few words": ("docs/troubleshooting.md", lambda: (
+        "`AdaptiveSoftmax` takes {:.2f} of the time with `Dense`".format(to_peer(
+            "models", "LSTM and AdaptiveSoftmax", "whole step", "Keras LSTM and Dense", 10_000)))),
     "excluding": ("docs/retrieval.md", lambda: (
         "takes {:.2f} of the time of a plain".format(cell(
             "left_out", "50,000", "FullSoftmax", "20 best of 512, without 850", column=6)))),

@@ -79,7 +79,6 @@ class AdaptiveSoftmax(TiedHead):
     saved_options = (
         "projection_factor", "projection_initializer", "tie_projections", "label_smoothing", "seed",
     )
-    retired_options = ("shard",)  # from when replicas could divide the last tail
     trains_exactly = True
     ties_to = AdaptiveEmbedding
     tails: int | None = None  # number of tails among which "auto" looks for cutoffs; None: any

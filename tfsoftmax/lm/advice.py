@@ -24,7 +24,7 @@ from tfsoftmax.support.progress import Progress
 
 TASKS = "text", "items"
 WIDTH = 80
-FEW_WORDS = 10_000  # up to which the layers below cost more than a full softmax
+LSTM_PRODUCTS = 8  # times D², of an LSTM of D units for a position; a full softmax has V D
 LEAST_GAIN = 2 / 3  # of the time of a full softmax, above which another head is not worth its price
 MANY_WORDS = 1_000_000  # from which sampled softmax is recommended for texts too
 NOT_RUN = (
@@ -134,15 +134,16 @@ def advise(
         f"{frequent:.0%} are among the most frequent tenth of the words; float32, Adagrad, "
         f"{hardware()}."
     )
-    return Advice(problem, rows, *_recommendation(rows, vocab_size, frequent, task))
+    return Advice(problem, rows, *_recommendation(rows, vocab_size, units, frequent, task))
 
 
-def _recommendation(rows, vocab_size, frequent, task):
+def _recommendation(rows, vocab_size, units, frequent, task):
     """The name of a head, and the reason.
 
     Args:
         rows: list of `Measured`.
         vocab_size: V.
+        units: D.
         frequent: the share of the labels that are among the tenth of words with the most.
         task: one of TASKS.
     """
@@ -153,8 +154,10 @@ def _recommendation(rows, vocab_size, frequent, task):
         name: row.milliseconds / by["full"].milliseconds if "full" in by else 0.0
         for name, row in by.items()
     }
-    if "full" in by and vocab_size <= FEW_WORDS:
-        return "full", "with so few words the layers below cost more, and it gives up nothing."
+    if "full" in by and vocab_size <= LSTM_PRODUCTS * units:
+        return "full", (
+            "with so few words it costs no more than an LSTM of D units, and it gives up nothing."
+        )
     others = [share[name] for name in ("adaptive", "sampled") if name in by]
     if "full" in by and others and min(others) > LEAST_GAIN:
         return "full", (

@@ -65,7 +65,6 @@ class Sampler(SavedOptions, keras.layers.Layer):
     """
 
     saved_options = ("vocab_size", "unique")
-    retired_options = ("implementation",)
     hits = Hits.KEEP  # what should happen to samples that equal a label, unless one asks for others
     unbiased = True  # whether the expected counts are the words' own; if not, all are the same
     units = 0  # of the hidden states, the last ones, which the sampler reads

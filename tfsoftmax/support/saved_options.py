@@ -29,7 +29,6 @@ class SavedOptions(CheckedArguments):
     """
 
     saved_options: ClassVar[tuple[str, ...]] = ()
-    retired_options: ClassVar[tuple[str, ...]] = ()  # which older files have, and nothing reads
 
     def get_config(self):
         config = super().get_config()
@@ -42,7 +41,7 @@ class SavedOptions(CheckedArguments):
         saved = _saved_options(cls)
         return super().from_config({
             name: _restored(value) if name in saved else unpacked(value)
-            for name, value in config.items() if name not in cls.retired_options
+            for name, value in config.items()
         })
 
 

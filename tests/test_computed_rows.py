@@ -204,6 +204,32 @@ def test_rows_of_any_dtype(make, dtype):
     assert SampledSoftmax(V, 5, "uniform", tied_to=head.tied_to)(hidden).shape == (8, V)
 
 
+class Squares(ComputedRows):
+    """Rows that the layer computes from a weight of its own, without another layer."""
+
+    def build(self, input_shape=None):
+        self.scale = self.add_weight(shape=(self.output_dim,), initializer="random_normal")
+        self.built = True
+
+    def rows(self, ids):
+        scale = tf.convert_to_tensor(self.scale)
+        shares = tf.cast(ids, scale.dtype)[:, None] / self.input_dim
+        return tf.square(shares + scale)
+
+
+def test_rows_depend_on_no_call_around_them():
+    """Half precision rounds weights within the calls of layers, and not within other methods."""
+    for ask in (lambda head, hidden: head(hidden), lambda head, hidden: head.log_probs(hidden)):
+        head = prepared(FullSoftmax(
+            400, tied_to=Squares(400, dtype="mixed_bfloat16"), dtype="mixed_bfloat16"
+        ), units=D)
+        ask(head, hidden_and_labels()[0])
+        rows = head.tied_to.rows(tf.range(400))
+        np.testing.assert_allclose(head.tied_to.table(), rows, rtol=1e-5)
+        words = np.arange(400.0)  # which bfloat16 does not hold
+        np.testing.assert_array_equal(head.tied_to(words), tf.cast(rows, tf.bfloat16))
+
+
 def test_evaluation_computes_the_table_once_for_all_batches():
     head, (hidden, labels) = tied(), hidden_and_labels()
     model = model_of(head)

@@ -55,7 +55,7 @@ class ComputedRows(SavedOptions, keras.layers.Layer):
     rows_at_once = 512
 
     def __init__(self, input_dim: int, output_dim: int | None = None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)  # words may be floats
         check_float_policy(self)
         check_positive(input_dim=input_dim, output_dim=output_dim)
         self.input_dim, self.output_dim = input_dim, output_dim
@@ -84,7 +84,8 @@ class ComputedRows(SavedOptions, keras.layers.Layer):
         weights = values_of(variables)
 
         def rows(values, ids):
-            with keras.StatelessScope(state_mapping=list(zip(variables, values))):
+            state = list(zip(variables, values))
+            with AutocastScope(None), keras.StatelessScope(state_mapping=state):
                 return tf.cast(self.rows(ids), self.variable_dtype)
 
         def compute():
@@ -110,7 +111,8 @@ class ComputedRows(SavedOptions, keras.layers.Layer):
         distinct, place = tf.unique(ids)
         # Layers of Keras that compute rows may fail for none, so that word 0 stands in.
         some = tf.pad(distinct, [[0, tf.cast(tf.size(distinct) == 0, tf.int32)]])
-        rows = self.rows_in_training(some) if training else self.rows(some)
+        with AutocastScope(None):  # whatever layer's call is running
+            rows = self.rows_in_training(some) if training else self.rows(some)
         return tf.gather(rows, place)
 
     def call(self, words, training=None):

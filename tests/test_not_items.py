@@ -162,12 +162,20 @@ def test_a_label_that_is_no_item_is_an_error_where_its_position_counts(name):
     if head.supports_jit:
         total, _ = tf.function(head.loss_and_nats, jit_compile=True)(hidden, labels, weights)
         assert np.isnan(total)
-        log_prob = tf.function(head.log_prob, jit_compile=True)(hidden, labels)
-        assert np.isnan(log_prob[2]) and np.isfinite(np.delete(log_prob, 2)).all()
-    refused(sentence, head.log_prob, hidden, labels, error=tf.errors.InvalidArgumentError)
+        for method in (head.log_prob, head.training_loss):
+            found = tf.function(method, jit_compile=True)(hidden, labels)
+            assert np.isnan(found[2]) and np.isfinite(np.delete(found, 2)).all()
+    loss = tfsoftmax.SoftmaxLoss(reduction="none")
+    for method in (head.log_prob, head.training_loss, head.self_normalised_log_prob):
+        refused(sentence, method, hidden, labels, error=tf.errors.InvalidArgumentError)
+    for training in (False, True):
+        logits = head(hidden, training=training)
+        refused(sentence, loss, labels, logits, error=tf.errors.InvalidArgumentError)
+        assert np.isfinite(loss(labels, logits, sample_weight=np.arange(6) != 2)).all()
     weights[2] = 0
     assert np.isfinite(head.loss_and_nats(hidden, labels, weights)[0])
-    assert np.isfinite(head.log_prob(hidden, labels, mask=weights != 0)).all()
+    for method in (head.log_prob, head.training_loss):
+        assert np.isfinite(method(hidden, labels, mask=weights != 0)).all()
 
 
 @pytest.mark.parametrize("name", ["full", "sampled"])

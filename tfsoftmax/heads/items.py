@@ -13,7 +13,6 @@ from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER, different_ids
-from tfsoftmax.support.arguments import ArrayLike
 
 
 class Items(LinearHead):
@@ -60,19 +59,14 @@ class Items(LinearHead):
             labels, weights = checked_items(labels, weights, self._is_none)
         return super()._weighted(method, hidden, labels, weights, *more)
 
-    def log_prob(
-        self, hidden: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None
-    ) -> tf.Tensor:
+    def _by_position(self, method, hidden, labels, *more, mask=None, **options):
         if not self.not_items:
-            return super().log_prob(hidden, labels, mask)
+            return super()._by_position(method, hidden, labels, *more, mask=mask, **options)
         labels = dense(labels, "labels")
         counted = tf.ones(tf.shape(labels)) if mask is None else mask
         labels, weights = checked_items(labels, counted, self._is_none)
-        return super().log_prob(hidden, labels, mask) * (1.0 + 0.0 * weights)  # NaN if wrong
-
-    def _label_scores(self, hidden, labels):
-        scores = super()._label_scores(hidden, labels)
-        return scores + self._log_allowed(labels) if self.not_items else scores
+        results = super()._by_position(method, hidden, labels, *more, mask=mask, **options)
+        return results * (1.0 + 0.0 * weights)  # NaN if wrong
 
     def _parameters(self):
         kernel, bias = super()._parameters()

@@ -23,8 +23,7 @@ class Excluding(Sampler):
     such words.
 
     A head gives excluded words the probability zero: their `log_q` and log-probabilities are about
-    -1e4. In losses, as labels that count, they are an error in training; `training_loss`, without
-    weights, is zero for them. A sampler that learns does not learn them.
+    -1e4. As labels that count they are an error. A sampler that learns does not learn them.
 
     Args:
         vocab_size: V.

@@ -1,9 +1,11 @@
 """N-best lists in jobs, of ESPnet, in lines of JSON and of SRILM, and damaged ones."""
 
+import bz2
 import dataclasses
 import gzip
 import io
 import json
+import lzma
 import math
 import sys
 
@@ -46,6 +48,24 @@ def test_jobs_may_be_files_of_lines(tmp_path):
     refused("must have jobs of one format. Received: columns, json", nbest.read, tmp_path)
     write(tmp_path, **{"nbest.3.jsonl": "b 1 2 x\n", "nbest.3": ""})
     refused("none or several of nbest", nbest.read, tmp_path)
+
+
+@pytest.mark.parametrize("end, compress", [
+    ("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress)
+])
+def test_files_of_every_kind_may_be_compressed(end, compress, tmp_path):
+    files = {
+        "srilm__u": "-1 -2 1 cat\n", "kaldi__words_text": "u-1 cat\n", "a.ark": "u-1 cat\n",
+        "b.scp": f"u-1 {tmp_path}/c.ark:4\n", "d.json": '[{"id": "u", "hyps": ["cat"]}]',
+        "said.trn": "cat (u)\n",
+    }
+    packed = {f"{name}.{end}": compress(text.encode()) for name, text in files.items()}
+    write(tmp_path, **packed, **{"c.ark": "u-1 cat\n"})
+    single = (f"{name}.{end}" for name in ("srilm/u", "a.ark", "b.scp", "d.json"))
+    for name in ("srilm", "kaldi", *single):
+        lists = nbest.read(tmp_path / name)
+        assert (lists.utterances, lists.sentences) == (("u",), (("cat",),)), name
+    assert transcripts.read_transcripts(tmp_path / f"said.trn.{end}") == {"u": ("cat",)}
 
 
 def test_folders_of_espnet_are_read_by_rank_and_job(tmp_path):

@@ -5,9 +5,9 @@
         --tune=valid.nbest --tune_reference=valid.ref --out=rescored
 
 --nbest and --tune take n-best lists with the best hypothesis of each utterance first. The format is
-detected; docs/speech.md has a command for each.
+detected; docs/speech.md has a command for each. Files may be compressed (.gz, .xz, .bz2).
 
-    lines       a file (plain or .gz) with lines `utterance acoustic lm word word ...`: natural
+    lines       a file with lines `utterance acoustic lm word word ...`: natural
                 logarithms of the scores of the recogniser and of its language model
     JSON        a file with a JSON object in each line, with the keys utt_id (or utt, uttid, id,
                 key, or audio_filepath), and nbest (or hyps, hypotheses, beams, output, input), a
@@ -19,13 +19,13 @@ detected; docs/speech.md has a command for each.
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, or lmwt.withlm, the sum of the last two. lmwt.nolm, the graph
                 costs, is added to the costs of each language model, as in Kaldi. They are text or
-                binary, and may end in .ark, .txt, .gz or .scp. Or one file *.ark or *.scp
+                binary, and may end in .ark, .txt or .scp. Or one file *.ark or *.scp
     Moses       a file with lines `number ||| text ||| features ||| score`, of which the features
                 are not read
     NeMo        with --beam_size=N, a file with lines `text<TAB>score`, N for each utterance; the
                 utterances are called 0, 1, 2, ... Its manifests with beams are JSON
     ESPnet2     a folder with 1best_recog, 2best_recog ..., each with text and score
-    SRILM       a folder with a file (plain or .gz) for each utterance, named after it, with lines
+    SRILM       a folder with a file for each utterance, named after it, with lines
                 `acoustic lm nwords word ...` in logarithms to base 10, or in NBestList1.0 or 2.0
     jobs        a folder of folders archives.1 to archives.8 (or output.1 ...) of Kaldi or ESPnet2,
                 or of files nbest.1.gz to nbest.8.gz of lines, JSON or Moses

@@ -103,8 +103,7 @@ def checked_text(value: str | None, where: str, field: str) -> str:
 
 def _kind(path):
     """The ending of the name of a file, before it was compressed, in lower case."""
-    name, end = os.path.splitext(path.lower())
-    return os.path.splitext(name)[1] if end in textio.COMPRESSED else end
+    return os.path.splitext(textio.plain_name(path))[1].lower()
 
 
 def _lines(path, field):

@@ -23,7 +23,7 @@ def words(path: str, ids: bool) -> Iterator[tuple[str, str, list[str]]]:
     """Yields the place (for messages), the key and the words of each entry.
 
     Args:
-        path: an archive (plain or .gz) of words or of ids, as text or in binary form, or a table
+        path: an archive of words or of ids, as text or in binary form, or a table
             *.scp of places in such archives, which are relative to the working directory.
         ids: whether brackets around an entry are those of a vector of ids, and no words.
 
@@ -43,7 +43,7 @@ def _entries(
     path: str, value: Callable, of_text: Callable
 ) -> Iterator[tuple[str, str, list[str]]]:
     """The entries, by a function of data and a place in them and one of the fields of a line."""
-    if path.endswith(".scp"):
+    if textio.plain_name(path).endswith(".scp"):
         yield from _table(path, value, of_text)
         return
     data = textio.read_bytes(path)

@@ -88,7 +88,7 @@ def _with_a_word(lines):
 
 
 def _is_document(path):
-    return path.removesuffix(".gz").endswith(".json")
+    return textio.plain_name(path).endswith(".json")
 
 
 def _jobs(folder):

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Iterator
 
 from tfsoftmax.nbest import archives
 from tfsoftmax.nbest.rows import Row, number
-from tfsoftmax.support import whole_files
+from tfsoftmax.support import textio, whole_files
 from tfsoftmax.support.arguments import expect, refusal
 
 WORDS_TEXT, WORDS = "words_text", "words"  # the words, and their ids
 # The costs of the acoustics, of the language model, and of the rest of the graph (pronunciations,
 # transitions, silence). WITH_LM are the latter two in one.
 COSTS, WITH_LM = ("acwt", "lmwt.lmonly", "lmwt.nolm"), "lmwt.withlm"
-ENDINGS = ("", ".txt", ".ark", ".scp", ".gz", ".txt.gz", ".ark.gz")
+ENDINGS = ("", ".txt", ".ark", ".scp")  # and compressed
 
 
 def is_archive(path: str) -> bool:
     """Whether a file has the name of an archive or a table of Kaldi."""
-    return path.endswith((".ark", ".scp", ".ark.gz"))
+    return textio.plain_name(path).endswith((".ark", ".scp"))
 
 
 def has_words(folder: str) -> bool:
@@ -104,7 +104,8 @@ def _score_files(row):
 
 
 def _found(folder, name):
-    paths = [os.path.join(folder, name + ending) for ending in ENDINGS]
+    endings = (plain + packed for packed in ("", *textio.COMPRESSED) for plain in ENDINGS)
+    paths = (os.path.join(folder, name + ending) for ending in endings)
     return next(filter(os.path.isfile, paths), None)
 
 

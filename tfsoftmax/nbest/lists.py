@@ -157,8 +157,8 @@ def read(
     """Reads n-best lists, with the best hypothesis of each utterance first.
 
     Args:
-        path: one of
-            - a file (plain or .gz) with lines `utterance acoustic lm word word ...`, scores being
+        path: one of, all files plain or compressed (.gz, .xz, .bz2),
+            - a file with lines `utterance acoustic lm word word ...`, scores being
               natural logarithms, or "-" for standard input;
             - a file of JSON (`json_lists`): lines, one for each utterance, also from standard
               input, or a document *.json;

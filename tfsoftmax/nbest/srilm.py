@@ -18,7 +18,7 @@ TOKEN = ("(", "st:", "et:", "g:", "a:", ")")  # what follows a word in NBestList
 
 
 def folder_rows(folder: str) -> Iterator[Row]:
-    """Yields the hypotheses in a folder's files (plain or .gz), in the order of the names.
+    """Yields the hypotheses in a folder's files, in the order of the names.
 
     Raises:
         ValueError: a line does not have its format, two files have the same utterance, or the
@@ -41,7 +41,7 @@ def folder_rows(folder: str) -> Iterator[Row]:
 
 def utterance_of(path: str) -> str:
     """The utterance that a file is named after."""
-    return os.path.basename(path).removesuffix(".gz")
+    return os.path.basename(textio.plain_name(path))
 
 
 def begins(fields: list[str]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from tfsoftmax.nbest.alternatives import has_alternatives, lowered, parsed, written
 from tfsoftmax.nbest.rows import read_fields
 from tfsoftmax.nbest.spelling import Spelling
+from tfsoftmax.support import textio
 from tfsoftmax.support.arguments import expect, refusal
 
 
@@ -68,7 +69,7 @@ def read_transcripts(
     """Reads lines `utterance word ...`, or `word ... (utterance)` if the file is named *.trn.
 
     Args:
-        path: a file, plain or .gz. A file *.trn may have alternatives, which sclite reads.
+        path: a file. A file *.trn may have alternatives, which sclite reads.
         lowercase: whether to turn the words into lower case.
         spelling: how words are read; None refuses pieces of words.
         several: whether alternatives are allowed.
@@ -82,7 +83,7 @@ def read_transcripts(
             not allowed or do not end.
     """
     spelling = spelling or Spelling()
-    transcripts, trn = {}, str(path).removesuffix(".gz").endswith(".trn")
+    transcripts, trn = {}, textio.plain_name(path).endswith(".trn")
     for where, fields in read_fields(path):
         if trn:
             utterance, fields = fields[-1], fields[:-1]

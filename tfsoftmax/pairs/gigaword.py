@@ -4,9 +4,9 @@ import glob
 import os
 
 from tfsoftmax.corpora.text import fingerprint
+from tfsoftmax.support import textio
 from tfsoftmax.support.arguments import expect
 
-_COMPRESSED = ("", ".gz", ".xz", ".bz2")
 # For each split: the names of its sources and of its targets. Only the first two must be there.
 FILES = {
     "train": ("train.article.txt", "train.title.txt"),
@@ -42,7 +42,7 @@ def find_gigaword(folder: str | None) -> dict[str, tuple[str, list[str]]]:
         expect(split not in ("train", "valid") or sources, "manual_dir",
                f"have {source} and {target}, plain or compressed, in it or below", folder,
                error=FileNotFoundError)
-        once = 0 < len(targets) == len(set(map(_plain_name, targets)))
+        once = 0 < len(targets) == len({os.path.basename(textio.plain_name(t)) for t in targets})
         expect(not sources or len(sources) == 1 and once, "manual_dir",
                f"have one {source} and {target} for it, each once",
                received=f"{', '.join(sources + targets)}")
@@ -59,11 +59,6 @@ def fingerprints(files: dict) -> dict:
     }
 
 
-def _plain_name(path):
-    name, end = os.path.splitext(os.path.basename(path))
-    return name if end in _COMPRESSED else name + end
-
-
 def _matches(folder, name):
-    start = os.path.join(glob.escape(folder), "**", name)
-    return sorted(path for end in _COMPRESSED for path in glob.glob(start + end, recursive=True))
+    start, ends = os.path.join(glob.escape(folder), "**", name), ("", *textio.COMPRESSED)
+    return sorted(path for end in ends for path in glob.glob(start + end, recursive=True))

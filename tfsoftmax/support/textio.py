@@ -146,6 +146,12 @@ def name_of(path: str | os.PathLike) -> str:
     return "standard input" if path == STANDARD_INPUT else os.fspath(path)
 
 
+def plain_name(path: str | os.PathLike) -> str:
+    """The path of a file as it was before it was compressed."""
+    name, end = os.path.splitext(path)
+    return name if end.lower() in COMPRESSED else os.fspath(path)
+
+
 @contextlib.contextmanager
 def _opened(path):
     """Opens a file, and yields it as it is and decompressed. Damage is a ValueError."""

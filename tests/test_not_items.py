@@ -107,6 +107,15 @@ def test_they_are_neither_mined_nor_served(tmp_path):
     assert set(found.ravel()) == {b"", *(str(w).encode() for w in LEFT)}
 
 
+def test_a_list_takes_no_more_memory_with_many_of_them():
+    words, k = 2000, 100
+    head = prepared(FullSoftmax(words, not_items=range(0, words, 2)))
+    hidden = tf.TensorSpec([4, UNITS])
+    graph = tf.function(lambda h: head.top_k(h, k)).get_concrete_function(hidden).graph
+    sizes = [x.shape.num_elements() for op in graph.get_operations() for x in op.outputs]
+    assert max(size or 0 for size in sizes) <= words * max(4, UNITS)
+
+
 def test_litert_lists_none_of_them(tmp_path):
     head, (hidden, _) = made("full"), positions(V, 6)
     inputs = keras.Input((UNITS,))

@@ -227,12 +227,8 @@ class Positions:
         """The list `search(rows, k)`, or `search(rows, k, excluded)`, of each position."""
         k, hidden = checked_k(k, self.vocab_size), self._as_hidden(hidden)
         rows, leading = flatten(hidden)
-        lists = search(rows, k, *given(self._excluded(exclude, hidden)))
+        lists = search(rows, k, *given(checked_exclude(exclude, hidden, self.vocab_size)))
         return tuple(restore(each, leading, k) for each in found(*lists))
-
-    def _excluded(self, exclude, hidden):
-        """The words that each position's list leaves out, (N, E), or None."""
-        return checked_exclude(exclude, hidden, self.vocab_size)
 
     def _as_hidden(self, hidden):
         if not self.supports_jit:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.inputs import checked_items
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
-from tfsoftmax.ops.graphs import may_be_exported
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER, different_ids
@@ -81,14 +81,7 @@ class Items(LinearHead):
         ids, scores = super()._listed(search, hidden, k, exclude)
         if not self.not_items:
             return ids, scores
-        none = tf.reduce_any(ids[..., None] == tf.constant(self.not_items, tf.int32), axis=-1)
+        # Their scores of -1e4 put them last. LiteRT and ONNX can look them up in a table.
+        none = tf.constant(np.isin(np.arange(self.vocab_size), self.not_items))
+        none = tf.gather(none, tf.maximum(ids, 0))
         return tf.where(none, -1, ids), tf.where(none, -float("inf"), scores)
-
-    def _excluded(self, exclude, hidden):
-        excluded = super()._excluded(exclude, hidden)
-        # LiteRT and ONNX cannot mask scores by ids. There their scores of -1e4 put them last.
-        if not self.not_items or excluded is None and may_be_exported():
-            return excluded
-        count = tf.reduce_prod(tf.shape(hidden)[:-1])
-        others = tf.tile(tf.constant([self.not_items], tf.int32), [count, 1])
-        return others if excluded is None else tf.concat([excluded, others], 1)

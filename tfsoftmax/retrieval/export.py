@@ -126,9 +126,8 @@ class _Served:
         kernel, bias, soft_cap = softmax.kernel, softmax.bias, softmax.soft_cap
         candidates = checked_ids(candidates, self.head.vocab_size, "candidates", least=-1)[0]
         candidates = tf.where(repeated(candidates), -1, candidates)
-        if none := getattr(self.head, "not_items", ()):
-            none = tf.tile(tf.constant([none], tf.int32), [tf.shape(candidates)[0], 1])
-            candidates = tf.where(among(candidates, none), -1, candidates)
+        if getattr(self.head, "not_items", ()):
+            candidates = tf.where(self.head._is_none(candidates), -1, candidates)
         if seen:
             candidates = tf.where(among(candidates, self._rows(*seen)), -1, candidates)
         hidden = tf.cast(queries[:, : kernel.shape[1]], self.head.compute_dtype)

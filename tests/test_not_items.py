@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import UNITS, positions, prepared, randomise
+from cases import UNITS, positions, prepared, randomise, rewind
 from refusals import refused, refuses
 from tfsoftmax import NCE, BlackOut, FullSoftmax, NegativeSampling, SampledSoftmax, ShardedSoftmax
 from tfsoftmax.retrieval.hard_negatives import HardNegatives, MineHardNegatives
@@ -151,6 +151,9 @@ def test_a_sampler_that_excludes_words_says_which_rows_are_none():
     (lambda: FullSoftmax(V, not_items=[0.5]), "not_items", "be a list of whole numbers"),
     (lambda: FullSoftmax(V, not_items=range(V)), "not_items", r"be different ids in [0, 13)"),
     (lambda: FullSoftmax(V, 0.1, not_items=[0]), "label_smoothing", "be zero with `not_items`"),
+    (lambda: SampledSoftmax(V, 5, label_smoothing=0.1, not_items=[0]), "label_smoothing",
+     "be zero with `not_items`"),
+    (lambda: FullSoftmax(V, soft_cap=2.0, not_items=[0]), "soft_cap", "be None with `not_items`"),
     (lambda: SampledSoftmax(V, 5, Uniform(V), not_items=[0]), "not_items", "be among the words"),
     (lambda: SampledSoftmax(V, 5, InBatch(V, None), not_items=[0]), "not_items", "be among the w"),
 ])
@@ -200,6 +203,17 @@ def test_evaluation_refuses_a_label_that_is_no_item_unless_it_is_left_out(name):
             model.evaluate(hidden, labels, verbose=0)
         labels[2] = 0
         assert np.isfinite(model.evaluate(hidden, labels, verbose=0)).all()
+
+
+@pytest.mark.parametrize("name", ["sampled by counts", "in-batch"])
+def test_hard_negatives_that_are_no_items_count_for_nothing(name):
+    head, (hidden, labels) = made(name), positions(V, 6)
+    labels[:] = 3
+    losses = []
+    for negatives in ([-1, 4], [7, 4]):
+        rewind(head)
+        losses.append(head.training_loss(hidden, labels, np.tile(negatives, [6, 1])))
+    np.testing.assert_array_equal(*losses)
 
 
 def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made():

@@ -59,6 +59,8 @@ class FullSoftmax(Shards):
         check_objective(label_smoothing, z_loss, soft_cap)
         expect(not (label_smoothing and self.not_items), "label_smoothing",
                "be zero with `not_items`, which would get a share of the mass", label_smoothing)
+        expect(soft_cap is None or not self.not_items, "soft_cap",
+               "be None with `not_items`, whose logits it would raise", soft_cap)
         if gradient_share is not None:
             expect(0 < gradient_share <= 1, "gradient_share", "lie in (0, 1]", gradient_share)
             self.supports_jit = False  # the number of tiles in a block of the kernel varies

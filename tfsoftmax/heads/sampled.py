@@ -124,6 +124,8 @@ class SampledSoftmax(SamplingHead):
                "be True with `remove_accidental_hits`", label_in_sum)
         self.keep, self.keep_by, self.label_in_sum = keep, keep_by, label_in_sum
         self.label_smoothing = label_smoothing
+        expect(not (label_smoothing and self.not_items), "label_smoothing",
+               "be zero with `not_items`, which would be labels", label_smoothing)
         if keep is not None and not self.sampler.unique:
             # Under XLA repeated words are separate columns, of which `keep` would count each.
             self.supports_jit = False
@@ -170,7 +172,8 @@ class SampledSoftmax(SamplingHead):
             received={"hard_negatives": "given", "unique": sampler.unique,
                       "shared_samples": self.shared_samples, "label_in_sum": label_in_sum},
         )
-        return checked_lists(ids, "hard_negatives", positions, self.vocab_size)
+        ids = checked_lists(ids, "hard_negatives", positions, self.vocab_size)
+        return tf.where(self._is_none(ids), -1, ids) if self.not_items else ids
 
     def effective_sample_size(
         self, hidden: ArrayLike, seed: int | tf.Tensor | None = None

@@ -205,6 +205,20 @@ def test_evaluation_refuses_a_label_that_is_no_item_unless_it_is_left_out(name):
         assert np.isfinite(model.evaluate(hidden, labels, verbose=0)).all()
 
 
+@pytest.mark.parametrize("metric", [
+    tfsoftmax.metrics.RecallAtK(3), tfsoftmax.metrics.Coverage(V, 3),
+    tfsoftmax.metrics.TopKAccuracy(3),
+])
+def test_metrics_refuse_a_label_that_is_no_item_unless_it_is_left_out(metric):
+    head, (hidden, labels) = made("full"), positions(V, 6)
+    labels[:], weights = 3, np.ones(6, np.float32)
+    labels[2], weights[2] = 7, 0
+    metric.update_state(labels, head(hidden), weights)
+    assert np.isfinite(metric.result())
+    refused("`labels` must be no `not_items` of the head", metric.update_state, labels,
+            head(hidden), error=tf.errors.InvalidArgumentError)
+
+
 @pytest.mark.parametrize("name", ["sampled by counts", "in-batch"])
 def test_hard_negatives_that_are_no_items_count_for_nothing(name):
     head, (hidden, labels) = made(name), positions(V, 6)

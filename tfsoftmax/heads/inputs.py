@@ -216,6 +216,10 @@ class Positions:
 
     no_label = 0  # for the training of a replica, where a position does not count
 
+    def checked_items(self, labels: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Labels (...) and weights, of which `Items` checks that those that count are items."""
+        return labels, weights
+
     def _run(self, method, *tensors, wide=False):
         """`method(*tensors)`, which a head in shards has to call in all replicas.
 

@@ -54,9 +54,13 @@ class Items(LinearHead):
         """Zero for items, and -1e4 for other rows: (...) float32."""
         return tf.where(self._is_none(ids), NEVER, 0.0)
 
+    def checked_items(self, labels: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        if not self.not_items:
+            return labels, weights
+        return checked_items(labels, weights, self._is_none)
+
     def _weighted(self, method, hidden, labels, weights, *more):
-        if self.not_items:
-            labels, weights = checked_items(labels, weights, self._is_none)
+        labels, weights = self.checked_items(labels, weights)
         return super()._weighted(method, hidden, labels, weights, *more)
 
     def _by_position(self, method, hidden, labels, *more, mask=None, **options):
@@ -64,7 +68,7 @@ class Items(LinearHead):
             return super()._by_position(method, hidden, labels, *more, mask=mask, **options)
         labels = dense(labels, "labels")
         counted = tf.ones(tf.shape(labels)) if mask is None else mask
-        labels, weights = checked_items(labels, counted, self._is_none)
+        labels, weights = self.checked_items(labels, counted)
         results = super()._by_position(method, hidden, labels, *more, mask=mask, **options)
         return results * (1.0 + 0.0 * weights)  # NaN if wrong
 

@@ -44,8 +44,10 @@ class TopKAccuracy(TokenMean):
     def _values(self, tag, labels):
         if tag.training and not self.in_training:
             return None
-        ids, own = tag.top_k(self.k), whole_ids(labels.ids, 0, tag.head.vocab_size)[..., None]
-        return (tf.reduce_any((ids == tf.cast(own, ids.dtype)) & (ids >= 0), axis=-1),)
+        own = whole_ids(labels.ids, 0, tag.head.vocab_size)
+        own, _ = tag.head.checked_items(own, labels.counted)
+        ids = tag.top_k(self.k)
+        return (tf.reduce_any((ids == tf.cast(own, ids.dtype)[..., None]) & (ids >= 0), axis=-1),)
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")

@@ -43,7 +43,8 @@ class RankingMetric(TokenMean):
 
     Raises:
         TypeError: when updated, if `y_true` are no numbers; ValueError if shapes do not fit;
-            InvalidArgumentError if an id of `y_true` is not one of the head's.
+            InvalidArgumentError if an id of `y_true` is not one of the head's, or counts although
+            it is one of its `not_items`.
 
     Example:
         class HitRate(tfsoftmax.metrics.ranking.RankingMetric):
@@ -85,7 +86,10 @@ class RankingMetric(TokenMean):
             return
         queries, labels = self._queries(y_true, y_pred, sample_weight, tag.head.vocab_size)
         part, _ = tag.counted(labels)
-        self._compare(part.top_k(self.k), *map(part.taken, queries))
+        relevant, grades, weights = map(part.taken, queries)
+        counted = (grades != 0) & (weights != 0)[:, None]
+        relevant, _ = tag.head.checked_items(relevant, counted)
+        self._compare(part.top_k(self.k), relevant, grades, weights)
 
     def _queries(self, y_true, y_pred, sample_weight, vocab_size):
         """(Relevant ids (N, R), grades (N, R), weights (N,)), and which of N queries count."""

@@ -185,6 +185,19 @@ def test_what_does_not_count():
     np.testing.assert_allclose(RecallAtK(K)(relevant, empty), RecallAtK(3)(relevant, found))
 
 
+def test_relevant_items_may_be_ragged():
+    """As the labels of a loss with `multi_label` are, in a data set of Keras."""
+    hidden, sets = positions(V, 4)[0], [[3, 5], [0], [], [1, 2, 7]]
+    model = keras.Sequential([keras.Input((UNITS,)), CASES["full"](V)])
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(multi_label=True), metrics=[RecallAtK(3)])
+    ragged = tf.ragged.constant(sets)
+    results = [
+        model.evaluate(tf.data.Dataset.from_tensor_slices((hidden, labels)).batch(2), verbose=0)
+        for labels in (ragged, ragged.to_tensor(-1))
+    ]
+    np.testing.assert_allclose(*results)
+
+
 def test_an_item_that_a_list_repeats_counts_at_its_first_place():
     found, relevant, _ = lists(7)
     found[:, 3] = found[:, 1]

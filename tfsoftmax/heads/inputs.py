@@ -11,7 +11,14 @@ import tensorflow as tf
 
 from tfsoftmax.losses.labels import check_weights
 from tfsoftmax.ops.graphs import under_xla
-from tfsoftmax.ops.inputs import asserted, checked_ids, dense, dense_weights, real
+from tfsoftmax.ops.inputs import (
+    asserted,
+    checked_ids,
+    dense,
+    dense_lists,
+    dense_weights,
+    real,
+)
 from tfsoftmax.ops.ranking import found, given
 from tfsoftmax.ops.weighting import Counted
 from tfsoftmax.support.arguments import expect
@@ -166,9 +173,7 @@ def checked_exclude(exclude, hidden, vocab_size):
     """
     if exclude is None:
         return None
-    if isinstance(exclude, tf.RaggedTensor):
-        exclude = exclude.to_tensor(-1)
-    exclude = _of_each_position(dense(exclude, "exclude"), hidden)
+    exclude = _of_each_position(dense_lists(exclude, "exclude"), hidden)
     exclude = checked_lists(exclude, "exclude", hidden.shape[:-1], vocab_size)
     width = exclude.shape[-1] if exclude.shape[-1] is not None else tf.shape(exclude)[-1]
     return tf.reshape(exclude, [tf.reduce_prod(tf.shape(hidden)[:-1]), width])

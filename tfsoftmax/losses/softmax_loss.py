@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.losses.labels import check_weights, positions
 from tfsoftmax.losses.logits_tag import LogitsTag
-from tfsoftmax.ops.inputs import dense, sample_weights
+from tfsoftmax.ops.inputs import dense_lists, sample_weights
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.ops.weighting import weighted
 from tfsoftmax.support.arguments import expect
@@ -101,8 +101,7 @@ class SoftmaxLoss(SavedOptions, keras.losses.Loss):
 
 def _positions_of_sets(y_true, y_pred, sample_weight, ignore_class):
     """`positions` of labels (..., M): labels and weights (..., M), as if each had a position."""
-    labels = y_true.to_tensor(-1) if isinstance(y_true, tf.RaggedTensor) else y_true
-    labels = dense(labels, "y_true")
+    labels = dense_lists(y_true, "y_true")
     expect(
         labels.shape.rank == len(y_pred.shape) and labels.dtype.is_integer, "y_true",
         "be integers (..., M) with multi_label=True, M labels for each of the positions "

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.losses.labels import positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
-from tfsoftmax.ops.inputs import dense, dense_ids, sample_weights
+from tfsoftmax.ops.inputs import dense, dense_ids, dense_lists, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
 from tfsoftmax.support.arguments import check_positive, expect
 
@@ -15,7 +15,8 @@ from tfsoftmax.support.arguments import check_positive, expect
 class RankingMetric(TokenMean):
     """Base of the metrics of lists of the k best items, averaged over queries.
 
-    `y_true` are ids of relevant items: (...), one for each query, or (..., R), padded with -1.
+    `y_true` are ids of relevant items: (...), one for each query, or (..., R), padded with -1 or
+    ragged.
     Graded relevance is (..., R, 2), pairs of an id and its grade: the grade is a number, an item is
     relevant if it is above zero, and only `NDCG` uses its value. An item that appears twice counts
     once, with its first grade above zero. A query without relevant items does not count; keras_rs
@@ -157,7 +158,7 @@ class RankingMetric(TokenMean):
 
 def _relevant(y_true, shape):
     """Ids and float64 grades (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
-    relevant, rank = dense_ids(y_true, "y_true"), len(shape) - 1
+    relevant, rank = dense_ids(dense_lists(y_true, "y_true"), "y_true"), len(shape) - 1
     if relevant.shape.rank == rank - 1 and shape[-2] == 1:  # as the loss takes them
         relevant = relevant[..., None]
     if relevant.shape.rank == rank:

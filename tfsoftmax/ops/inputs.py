@@ -25,6 +25,11 @@ def dense(value, name):
         raise refusal(name, "be a tensor of numbers", value, error=TypeError) from None
 
 
+def dense_lists(value, name):
+    """`dense` for lists of ids, which may be ragged: they are padded with -1."""
+    return dense(value.to_tensor(-1) if isinstance(value, tf.RaggedTensor) else value, name)
+
+
 def real(value, name):
     """`value` as a dense tensor of real numbers, or TypeError."""
     tensor = dense(value, name)

@@ -194,13 +194,6 @@ def test_smoothing_replaces_a_share_of_the_labels_by_uniform_ones():
     assert SampledSoftmax.from_config(head.get_config()).label_smoothing == 0.4
 
 
-def test_smoothing_makes_no_label_of_a_row_that_is_no_item():
-    """Of a batch's labels, which are its negatives, such a row would be one, and be trained."""
-    head, _ = make(label_smoothing=0.9, not_items=[0, 3], seed=2)
-    labels = head._smoothed(tf.fill([9_000], 5)).numpy()
-    assert set(labels) == {*range(SIZE)} - {0, 3}
-
-
 @pytest.mark.parametrize("jit", [False, True])
 def test_words_of_another_distribution_join_the_labels(jit):
     extra = Unigram(SIZE, COUNTS[::-1])

@@ -86,7 +86,7 @@ class SampledSoftmax(SamplingHead):
             `num_hard_negatives`.
         label_in_sum: whether the label's term is part of the sum.
         label_smoothing: probability in [0, 1) with which a training step replaces a label by a
-            word drawn from the uniform distribution. A label stays if that word is no item.
+            word drawn from the uniform distribution.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 
     Example:
@@ -232,11 +232,8 @@ class SampledSoftmax(SamplingHead):
         coin, words = split_seed(self.random_state.next(), 2)
         count = tf.size(labels)
         replaced = uniform([count], coin) < self.label_smoothing
-        words = uniform_words(count, self.vocab_size, words)
         replaced &= labels >= 0
-        if self.not_items:
-            replaced &= ~self._is_none(words)
-        return tf.where(replaced, words, labels)
+        return tf.where(replaced, uniform_words(count, self.vocab_size, words), labels)
 
     def _effective_sample_size(self, hidden, seed):
         hidden, before = self.sampler.split(hidden)

@@ -1,5 +1,6 @@
 """The examples of the README and the guides run, and the links of our pages lead somewhere."""
 
+import importlib.util
 import pathlib
 import re
 import subprocess
@@ -98,7 +99,7 @@ def test_the_page_about_keras_runs():
 def test_the_page_about_sequences_runs(tmp_path, monkeypatch):
     """Smaller; what it serves, before and after the export, is without the items of a user."""
     monkeypatch.chdir(tmp_path)
-    names, sizes = {}, {"10_000": "200", "1_000": "100", "512": "40", "64": "16"}
+    names, sizes = {}, {"10_000": "200", "1_000": "100", "512": "40", "64": "16", "30": "2"}
     for block in blocks("docs/sequences.md"):
         exec(smaller(block, sizes), names)
     assert 0 <= names["results"]["ndcg_at_10"] <= names["results"]["recall_at_10"] <= 1
@@ -108,6 +109,20 @@ def test_the_page_about_sequences_runs(tmp_path, monkeypatch):
     listed = [name.decode() for name in names["found"]["ids"].numpy()[0]]
     seen = {f"item {i}" for i in names["users"][0]}
     assert len({*listed}) == 10 and not {*listed} & {"padding", *seen}
+
+
+def test_the_page_about_retrieval_runs(tmp_path, monkeypatch):
+    """Smaller, and without its index where faiss is missing; names and user features are served."""
+    monkeypatch.chdir(tmp_path)
+    names, sizes = {}, {"2_000": "200", "4_000": "300", "1_000": "100", "128": "16"}
+    for block in blocks("docs/retrieval.md"):
+        if importlib.util.find_spec("faiss") or not re.search(r"faiss|WordIndex", block):
+            exec(smaller(block, sizes), names)
+        if "found" in names:
+            listed = [name.decode() for name in names["found"]["ids"].numpy()[0]]
+            assert len({*listed}) == 100 and not {*listed} & {"[UNK]", "film 7", "film 12"}
+    results = names["unseen"].evaluate(names["held_out"].map(names["with_seen"]), verbose=0)
+    assert np.isfinite(results).all()
 
 
 def test_the_page_about_catalogues_runs(tmp_path, monkeypatch):

@@ -198,6 +198,16 @@ def test_relevant_items_may_be_ragged():
     np.testing.assert_allclose(*results)
 
 
+def test_labels_whose_shape_a_pipeline_has_lost_are_one_for_each_query():
+    """As the loss takes them."""
+    hidden, labels = positions(V, 4)
+    model = keras.Sequential([keras.Input((UNITS,)), CASES["full"](V)])
+    model.compile("sgd", tfsoftmax.SoftmaxLoss(), metrics=[RecallAtK(3)])
+    known = tf.data.Dataset.from_tensor_slices((hidden, labels)).batch(2)
+    lost = known.map(lambda x, y: (x, tf.py_function(lambda y: y, [y], y.dtype)))
+    assert model.evaluate(lost, verbose=0) == model.evaluate(known, verbose=0)
+
+
 def test_an_item_that_a_list_repeats_counts_at_its_first_place():
     found, relevant, _ = lists(7)
     found[:, 3] = found[:, 1]

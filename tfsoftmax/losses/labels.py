@@ -76,7 +76,7 @@ def positions(
     labels = dense_ids(y_true, "y_true")
     rank = len(y_pred.shape) - 1
     if labels.shape.rank is None:
-        labels = _of_positions(labels, y_pred)
+        labels = of_positions(labels, y_pred)
     if len(labels.shape) == rank - 1 and y_pred.shape[-2] == 1:
         labels = labels[..., None]
     if len(labels.shape) == rank + 1 and labels.shape[-1] == 1:
@@ -110,7 +110,7 @@ def _check_shape(labels, logits):
            received=f"labels of shape {labels}{hint}")
 
 
-def _of_positions(labels, y_pred):
+def of_positions(labels: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
     """Labels of unknown rank as (...), which they are but for axes of one at the end."""
     shape, size = tf.shape(y_pred)[:-1], len(y_pred.shape)
     with_ones = (tf.concat([s, [1] * size], 0)[:size] for s in (tf.shape(labels), shape))

@@ -5,7 +5,7 @@ import dataclasses
 import keras
 import tensorflow as tf
 
-from tfsoftmax.losses.labels import positions
+from tfsoftmax.losses.labels import of_positions, positions
 from tfsoftmax.metrics.token_mean import TokenMean, whole_ids
 from tfsoftmax.ops.inputs import dense, dense_ids, dense_lists, sample_weights
 from tfsoftmax.ops.ranking import NOT_SEARCHED, grades_of, repeated
@@ -95,7 +95,7 @@ class RankingMetric(TokenMean):
     def _queries(self, y_true, y_pred, sample_weight, vocab_size):
         """(Relevant ids (N, R), grades (N, R), weights (N,)), and which of N queries count."""
         given = y_true, sample_weight
-        relevant, grades = _relevant(y_true, y_pred.shape)
+        relevant, grades = _relevant(y_true, y_pred)
         if self.ignore_class is not None:
             ignored = relevant == tf.cast(self.ignore_class, relevant.dtype)
             relevant = tf.where(ignored, tf.cast(-1, relevant.dtype), relevant)
@@ -156,9 +156,12 @@ class RankingMetric(TokenMean):
         return y_pred[..., : self.k]
 
 
-def _relevant(y_true, shape):
-    """Ids and float64 grades (..., R), for `y_pred` of some shape (..., V) or (..., K)."""
-    relevant, rank = dense_ids(dense_lists(y_true, "y_true"), "y_true"), len(shape) - 1
+def _relevant(y_true, y_pred):
+    """Ids and float64 grades (..., R), for `y_pred` (..., V) or (..., K)."""
+    relevant, shape = dense_ids(dense_lists(y_true, "y_true"), "y_true"), y_pred.shape
+    rank = len(shape) - 1
+    if relevant.shape.rank is None:
+        relevant = of_positions(relevant, y_pred)
     if relevant.shape.rank == rank - 1 and shape[-2] == 1:  # as the loss takes them
         relevant = relevant[..., None]
     if relevant.shape.rank == rank:

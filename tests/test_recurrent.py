@@ -154,8 +154,10 @@ def test_stateful_halves_equal_one_long_sequence_until_reset(cell, backend):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("jit", [False, True])
-def test_fit_with_carried_states_takes_the_same_steps_as_the_cell(cell, jit):
+@pytest.mark.parametrize("options", [
+    {"jit_compile": False}, {"jit_compile": True}, {"run_eagerly": True},
+], ids=["graph", "xla", "eager"])
+def test_fit_with_carried_states_takes_the_same_steps_as_the_cell(cell, options):
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(4 * B, T, D)), rng.normal(size=(4 * B, T, H))
     weights = []
@@ -163,7 +165,7 @@ def test_fit_with_carried_states_takes_the_same_steps_as_the_cell(cell, jit):
         layer = make(cell, backend, stateful=True, return_state=False, built=False)
         model = keras.Sequential([keras.Input(batch_shape=(B, T, D)), layer])
         layer.set_weights(random_weights(layer))
-        model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=jit)
+        model.compile(keras.optimizers.SGD(0.5), "mse", **options)
         model.fit(x, y, batch_size=B, shuffle=False, verbose=0)
         weights.append(layer.get_weights())
     assert np.abs(weights[0][0] - random_weights(layer)[0]).max() > 1e-3

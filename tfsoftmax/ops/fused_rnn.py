@@ -88,6 +88,8 @@ def rnn(inputs, hidden, kernel, recurrent_kernel, bias, mask=None):
 def _run(function, mask, inputs, *others):
     """The results of a function of the mask, the inputs and others, with its own gradient."""
     kept, inputs = _kept(mask, inputs)
+    # Tensors keep the values of a carried state, which is assigned before the gradient is computed.
+    others = map(tf.convert_to_tensor, others)
     return tf.custom_gradient(lambda *arguments: function(kept, *arguments))(inputs, *others)
 
 

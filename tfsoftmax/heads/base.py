@@ -39,6 +39,8 @@ class SoftmaxHead(SavedOptions, Positions, Vectors, keras.layers.Layer):
     Ranking metrics leave out the words that `head(hidden, exclude=seen)` names, as `top_k` does;
     logits and losses do not.
 
+    All results are float32 under any dtype policy, even float64, and gradients are no more exact.
+
     A subclass implements `build`, which adds its weights, and `distribution`, which defines
     P(w | h). It also implements `objective`, unless it trains with the exact cross-entropy.
     It names its own arguments in `saved_options`, which `get_config` returns.

@@ -13,6 +13,7 @@ from cases import assert_all_equal
 from refusals import refused
 from runs_helper import CONFIG, MODEL, error_of, events, final_weights, small_corpus, tool, train
 from tfsoftmax.corpora.pipeline import batches
+from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.compiled import compiled_model
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
@@ -91,6 +92,20 @@ def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_pat
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.tex").write_text("mine")
     refused("`run` must be a new or empty directory", train, corpus, tmp_path / "foreign")
+
+
+def test_a_run_does_not_compare_validations_of_different_texts(finished_run, tmp_path):
+    small_corpus(tmp_path)  # the text of the run
+    texts = {"train": str(tmp_path / "train.txt"), "valid": str(tmp_path / "test.txt")}
+    other = prepare(
+        PrepareConfig("text", str(tmp_path / "other"), **texts, streams=4, time_steps=6), False
+    )
+    run = shutil.copytree(finished_run.directory, tmp_path / "run")
+    refused("Received: run=.*, corpus valid_sha256=", train, other, run, epochs=3)
+    recorded = json.loads((run / "config.json").read_text())
+    del recorded["corpus"]["valid_sha256"]  # as older runs, which know no better
+    (run / "config.json").write_text(json.dumps(recorded))
+    assert train(other, run)["step"] == events(finished_run, "finished")[0]["step"]
 
 
 def test_a_mistake_before_the_first_step_leaves_no_run_behind(corpus, tmp_path):

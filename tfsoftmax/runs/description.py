@@ -27,6 +27,7 @@ def description(corpus: Corpus, model_config: ModelConfig, config: TrainingConfi
             "vocab_size": len(corpus.vocabulary),
             "vocabulary_sha256": corpus.vocabulary.sha256,
             "records_sha256": [file.sha256 for file in corpus.split("train").files],
+            "valid_sha256": [file.sha256 for file in corpus.split("valid").files],
             "task": corpus.TASK,
             **{name: corpus.settings[name] for name in corpus.CHOICES},
             **corpus.shape,
@@ -60,8 +61,10 @@ def differences(old: dict, new: dict, task: Task) -> Iterator[str]:
             before, now = old[part].get(name, defaults.get(name)), new[part].get(name)
             if before != now:
                 yield f"{name}={before!r} there, {now!r} now"
-    for name in ("vocabulary_sha256", *sorted(task.corpus.SHAPE), "records_sha256"):
-        before, now = old["corpus"].get(name), new["corpus"].get(name)
+    names = "vocabulary_sha256", *sorted(task.corpus.SHAPE), "records_sha256", "valid_sha256"
+    for name in names:
+        now = new["corpus"].get(name)
+        before = old["corpus"].get(name, now)  # older runs lack "valid_sha256"
         if before != now:
             yield f"corpus {name}={before!r} there, {now!r} now"
 

@@ -13,8 +13,9 @@ says how many were cut. If the model writes <unk>, it is replaced with the word 
 model attends to most.
 
 --beam searches for the likeliest summaries; with --beam=1 the likeliest word is taken each time.
-With --nbest=3 there are three lines for each text, with its number, ln P and the summary, separated
-by tabs. --exact_words=30 makes each summary exactly 30 words long, as is usual for DUC-2004.
+With --nbest=3 there are up to three lines for each text, with its number, ln P and the summary,
+separated by tabs, and none for an empty line. --exact_words=30 makes each summary exactly 30 words
+long, as is usual for DUC-2004.
 """
 
 import dataclasses

@@ -32,6 +32,8 @@ def rows(path: str, options: Options) -> tuple[str, Iterator[Row]]:
     """The kind of the lists at a path, one of `writing.WRITERS`, and an iterator of their rows."""
     if path == textio.STANDARD_INPUT or not os.path.isdir(path):
         return _rows_of_file(path, options)
+    expect(options.beam_size is None, "beam_size", "be given for a file of NeMo only",
+           received=f"the folder {path}")
     if kaldi.has_words(path):
         return "kaldi", kaldi.rows(path, options.ids)
     if espnet.has_ranks(path):
@@ -46,13 +48,13 @@ def rows(path: str, options: Options) -> tuple[str, Iterator[Row]]:
 
 
 def _rows_of_file(path, options):
+    lines = textio.lines(path, json_lists.LINE_BYTES)
+    if options.beam_size is not None:
+        return "json", nemo.rows(lines, options.beam_size)
     if kaldi.is_archive(path):
         return "kaldi", kaldi.rows(os.path.dirname(path), options.ids, path)
     if _is_document(path) and not json_lists.begins(path):
         return "json", json_lists.document_rows(path, options.ignore_keys)
-    lines = textio.lines(path, json_lists.LINE_BYTES)
-    if options.beam_size is not None:
-        return "json", nemo.rows(lines, options.beam_size)
     read = _with_a_word(lines)
     lines, telling = itertools.chain(read, lines), read[-1][1] if read else ""
     if telling.lstrip().startswith("{"):

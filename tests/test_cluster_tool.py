@@ -1,15 +1,16 @@
 """`tfsoftmax cluster` and `show_clusters` on a small corpus: their files feed the heads."""
 
+import dataclasses
 import json
 import shutil
 
 import numpy as np
 import pytest
 
-from runs_helper import SMALL, error_of, tool
+from runs_helper import MODEL, SMALL, error_of, tool
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import word_vectors
-from tfsoftmax.lm.model import reset_states, split_at_head
+from tfsoftmax.lm.model import language_model, reset_states, split_at_head
 from tfsoftmax.partitions import classes, code_files, tree_builders
 from tfsoftmax.runs import runs
 
@@ -181,3 +182,5 @@ def test_average_hidden_states_are_those_before_each_word(corpus, trained):
     np.testing.assert_allclose(averages, expected, rtol=1e-4, atol=1e-6)
     table = model.get_layer("embedding").embeddings.numpy()
     np.testing.assert_array_equal(word_vectors.input_embeddings(model), table)
+    half = language_model(dataclasses.replace(MODEL, precision="mixed_bfloat16"), vocabulary, 1)
+    assert word_vectors.input_embeddings(half).dtype == np.float32

@@ -20,7 +20,7 @@ def input_embeddings(model: keras.Model) -> np.ndarray:
     layer = model.get_layer("embedding")
     parts = range(0, layer.input_dim, 4096)
     words = [tf.range(first, min(first + 4096, layer.input_dim)) for first in parts]
-    return np.concatenate([layer(part).numpy() for part in words])
+    return np.concatenate([tf.cast(layer(part), tf.float32).numpy() for part in words])
 
 
 def average_hidden_states(

@@ -62,7 +62,7 @@ class Case:
 
     Args:
         name: the name of its row in the table.
-        kind: which function makes the program: one of the names in `worker.main`.
+        kind: which function makes the program: one of the names in `worker.build`.
         head: a name in `tfsoftmax.HEADS`, or another word that the kind understands.
         options: arguments of the head or of the program.
         group: name of the cases that take turns with this one.

@@ -1,18 +1,12 @@
 """Interleaved measurements: of functions, and of groups of cases in processes of their own."""
 
-import contextlib
-import dataclasses
-import json
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_KS
+from experiments.benchmarks.worker import build, timed
 
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
@@ -21,51 +15,34 @@ PAUSE_SECONDS = 0.05  # by then the idle threads of the other process no longer 
 
 
 class Failed(RuntimeError):
-    """The process of a case has ended."""
+    """A case cannot be measured, or its process was killed."""
 
 
 class Worker:
     """A process that builds one case when it is told to, and runs its functions."""
 
     def __init__(self, case, problem):
-        self.case = case
-        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "experiments.benchmarks.worker",
-             json.dumps(dataclasses.asdict(case)), json.dumps(dataclasses.asdict(problem))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-            env={**environment, **os.environ},
-        )
+        self.case, self.problem = case, problem
+        self.process = ProcessPoolExecutor(1, get_context("spawn"))
 
     def build(self):
         """Builds the case; returns {"measures", "parameters", ...}, or {"missing"}."""
-        return self._ask("build")
+        return self._ask(build, self.case, self.problem)
 
     def run(self, measure, memory=False):
         """Runs a measure once; returns {"seconds", "value", "peak_bytes"}."""
         time.sleep(PAUSE_SECONDS)
-        return self._ask(json.dumps({"measure": measure, "memory": memory}))
+        return self._ask(timed, measure, memory)
 
     def close(self):
         """Ends the process."""
-        with contextlib.suppress(BrokenPipeError):  # a killed process did not read the last line
-            self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
+        self.process.shutdown()
 
-    def _ask(self, line):
+    def _ask(self, function, *arguments):
         try:
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-            return json.loads(self.process.stdout.readline())
-        except (BrokenPipeError, json.JSONDecodeError):
-            status = self.process.wait()
-            self.errors.seek(0)
-            last = [text for text in self.errors.read().splitlines() if text.strip()][-1:]
-            what = last[0] if last else "no message"
-            raise Failed(f"{self.case.name}: exit status {status}, {what}") from None
+            return self.process.submit(function, *arguments).result()
+        except Exception as error:  # of the case, or because the process was killed
+            raise Failed(f"{self.case.name}: {type(error).__name__}, {error}") from error
 
 
 def samples_wanted(seconds, budget_seconds):
@@ -123,7 +100,7 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
         [(case, answer of `build`, {measure: [seconds]}, {measure: peak bytes}, {measure: value})]
         of the cases that could be run, where a value is what the first run returned.
     """
-    workers = [start(case, problem) for case in cases]  # imports side by side, builds in turn
+    workers = [start(case, problem) for case in cases]
     try:
         built = _build(workers, say)
         seconds, peaks, values, wanted = {}, {}, {}, {}

@@ -1,27 +1,33 @@
-"""The process of one case, which builds its program and then runs what it is asked to run.
+"""What the process of one case does: it builds the case's program and then runs what it is told to.
 
-Its arguments are the case and the problem as JSON. It answers each line of standard input with a
-line of JSON: `build` with what there is to measure, and {"measure", "memory"} with the seconds of
-one run. With a process of its own each case has its own peak of memory, and the threads of
-TensorFlow and PyTorch stay apart.
+With a process of its own each case has its own peak of memory, and the threads of TensorFlow and
+PyTorch stay apart.
 """
 
 import ctypes
-import json
+import importlib
 import os
 import pathlib
-import sys
 import time
 
+import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
+
+from tfsoftmax.commands import program
+
 PROC = pathlib.Path("/proc/self")
+BUILT = {}  # of the case of this process: its framework, and functions by measure
 
 
-def main(case, problem):
-    """Answers the lines of standard input until it ends."""
+def build(case, problem):
+    """Builds the program of a case.
+
+    Returns:
+        {"measures": what `timed` can run, "parameters", "facts", "device", "floor_multiplications",
+        "versions"}, or {"missing": why} where a package or a device is missing.
+    """
     from experiments.benchmarks import logits, models, peers, programs, texts, uses
-    from experiments.benchmarks.cases import FLOOR, MOVES, Case
+    from experiments.benchmarks.cases import FLOOR, MOVES
     from experiments.benchmarks.floor import matmuls, moved, multiplications
-    from experiments.benchmarks.problem import Problem
 
     kinds = {
         "head": programs.head, "recurrent": programs.recurrent, "whole": models.whole,
@@ -31,49 +37,40 @@ def main(case, problem):
         "texts": texts.language, "padding": programs.padded, "logits": logits.logits,
         "excluding": uses.excluding, "served": uses.served, "keras_hub": models.keras_hub,
     }
-    case, problem = Case(**case), Problem(**problem)
-    if case.budgets:  # The package imports TensorFlow, beside which PyTorch may fail to start.
-        from tfsoftmax.support import budgets
-
-        for name, value in case.budgets.items():
-            setattr(budgets, name, value)
-    answers = os.fdopen(os.dup(1), "w")  # standard output is for answers alone
-    os.dup2(2, 1)
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
     framework = "torch" if case.kind.startswith("torch") else "tensorflow"
-    functions = {}
-    for line in sys.stdin:
-        if line.strip() == "build":
-            try:
-                __import__(framework)
-                program = kinds[case.kind](case, problem)
-            except ModuleNotFoundError as error:
-                answer = {"missing": str(error)}
-            else:
-                functions.update(program.functions)
-                if program.products:
-                    dtype = "bfloat16" if case.precision == "mixed_bfloat16" else "float32"
-                    functions[FLOOR] = matmuls(program.products, dtype, program.gradients)
-                if program.moves:
-                    functions[MOVES] = moved(*program.moves)
-                answer = {
-                    "measures": list(functions), "parameters": program.parameters,
-                    "facts": program.facts, "device": device(framework),
-                    "floor_multiplications": multiplications(program.products),
-                    "versions": versions(framework),
-                }
+    try:
+        if framework == "torch":
+            import torch  # noqa: F401  (at first: it may fail to start beside TensorFlow)
         else:
-            request = json.loads(line)
-            answer = measured(functions[request["measure"]], request["memory"], framework)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            program.load_tensorflow()
+        if case.budgets:
+            from tfsoftmax.support import budgets
+
+            vars(budgets).update(case.budgets)
+        made = kinds[case.kind](case, problem)
+    except ModuleNotFoundError as error:
+        return {"missing": str(error)}
+    functions = {**made.functions}
+    if made.products:
+        dtype = "bfloat16" if case.precision == "mixed_bfloat16" else "float32"
+        functions[FLOOR] = matmuls(made.products, dtype, made.gradients)
+    if made.moves:
+        functions[MOVES] = moved(*made.moves)
+    BUILT.update(framework=framework, functions=functions)
+    return {
+        "measures": list(functions), "parameters": made.parameters, "facts": made.facts,
+        "device": device(framework), "floor_multiplications": multiplications(made.products),
+        "versions": versions(framework),
+    }
 
 
-def measured(function, memory, framework):
+def timed(measure, memory):
     """Seconds of one run, the number that it returns, and its peak of memory if asked for."""
-    meter = meter_of(framework) if memory else None
+    meter = meter_of(BUILT["framework"]) if memory else None
     begin = meter.begin() if meter else None
     start = time.perf_counter()
-    value = function()
+    value = BUILT["functions"][measure]()
     seconds = time.perf_counter() - start
     peak = None if begin is None else meter.end() - begin
     return {"seconds": seconds, "value": value, "peak_bytes": peak}
@@ -136,17 +133,5 @@ def device(framework):
 
 def versions(framework):
     """{package: version} of the packages that compute."""
-    from importlib.metadata import PackageNotFoundError, version
-
     names = ("torch",) if framework == "torch" else ("tensorflow", "keras", "numpy")
-    result = {}
-    for name in names:
-        try:
-            result[name] = version(name)
-        except PackageNotFoundError:
-            result[name] = sys.modules[name].__version__
-    return result
-
-
-if __name__ == "__main__":
-    main(*map(json.loads, sys.argv[1:3]))
+    return {name: str(importlib.import_module(name).__version__) for name in names}

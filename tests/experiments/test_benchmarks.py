@@ -1,5 +1,6 @@
 import csv
 import dataclasses
+import signal
 import types
 
 import pytest
@@ -262,11 +263,18 @@ def test_a_new_peer_has_the_others_measured_again_for_whose_ratios_its_owner_sta
 
 def test_a_process_that_was_killed_is_named_and_can_be_closed():
     worker = measure.Worker(THEIRS, PROBLEM)
-    worker.process.kill()
-    worker.process.wait()
-    with pytest.raises(measure.Failed, match="theirs: exit status -9"):
+    with pytest.raises(measure.Failed, match="theirs: BrokenProcessPool, "):
+        worker._ask(signal.raise_signal, signal.SIGKILL)
+    with pytest.raises(measure.Failed, match="theirs: BrokenProcessPool, "):
         worker.run(GRADIENTS)
     worker.close()
+
+
+def test_a_case_that_cannot_be_built_says_why():
+    unknown = measure.Worker(dataclasses.replace(THEIRS, kind="none"), PROBLEM)
+    with pytest.raises(measure.Failed, match="theirs: KeyError, 'none'"):
+        unknown.build()
+    unknown.close()
 
 
 def options(**given):

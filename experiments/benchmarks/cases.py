@@ -1,7 +1,7 @@
 """What is measured, as data: a case is one program with its options.
 
 The cases of a group take turns in one interleaved run. The peers of a case are the programs of its
-group that it is compared with. `suites` and `head_suites` list them.
+group that it is compared with. `suites` lists them.
 """
 
 import dataclasses
@@ -11,44 +11,16 @@ VOCAB_SIZES = (10_000, 44_370, 200_606, 793_471)
 MIDDLE_SIZES = (44_370, 200_606)
 FORWARD, GRADIENTS, STEP = "forward", "gradients", "step"
 FLOOR, MOVES = "floor", "moves"  # bare products, and bare moves of the rows that a step changes
-NATS, COMMAND = "nats of N", "command"
-TOP_KS = types.MappingProxyType({  # calls of generation: greedy, a beam of 8, the 40 best, and many
-    f"top_k of {positions}, k = {k}": (positions, k)
-    for positions, k in ((1, 2), (64, 2), (64, 10), (64, 41), (256, 10))
-})
-TEXTS = "score", "rescore", "generate"  # by a language model
-ALONE, APART, FULL_LOGITS = "one by one", "the hypotheses of a list apart", "all logits, padded"
-PADDED = types.MappingProxyType({  # steps, and the share of their positions that is padding
-    f"step, {share:.0%} padding": share for share in (0.0, 0.5, 0.85, 0.95)
-})
-LOGITS = types.MappingProxyType({  # calls, with how many positions, and whether they are compiled
-    f"logits of {positions}{', eager' * (not compiled)}": (positions, compiled)
-    for positions in (8, 128) for compiled in (True, False)
-})
-BY_ROWS, BY_ELEMENTS = "scatter_nd of rows", "scatter_nd of elements"
-EXCLUDED = types.MappingProxyType({  # searches, and how many words of each query they leave out
-    f"20 best of 512, without {count:,}": count for count in (0, 10, 100, 850, 5000)
-})
-SERVED = types.MappingProxyType({  # calls in other runtimes, and their positions
-    f"10 best of {positions}": positions for positions in (1, 32)
-})
-OF_SCORES, OF_LOG_PROBS = "-inf in the scores", "-inf in the log-probabilities"
+NATS = "nats of N"
 MEAN_WORDS = 17  # of the sentences of a made-up text
-EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, from the shortlist")
 MODULES = ("embedding", "recurrent", "head")
 PARTS = (*MODULES, "optimiser")
 WHOLE = "whole step"
 KERAS, TORCH, TORCH_CHUNKED = "Keras Dense", "PyTorch", "PyTorch, 512 positions at a time"
 TORCH_ADAPTIVE = "PyTorch AdaptiveLogSoftmaxWithLoss"
 KERAS_MODEL = "Keras LSTM and Dense"
-TORCH_MODELS = types.MappingProxyType({
-    body: f"PyTorch {body} and AdaptiveLogSoftmaxWithLoss"
-    for body in ("LSTM", "Transformer", "bag of words")
-})
 TF_SAMPLED, TF_NCE = "tf.nn.sampled_softmax_loss", "tf.nn.nce_loss"
 PEERS = (KERAS, TORCH, TORCH_CHUNKED, TORCH_ADAPTIVE, TF_SAMPLED, TF_NCE)
-BARE_TOP_K, FAISS = "tf.matmul and tf.math.top_k", "faiss IndexFlatIP"
-ALL_LOG_PROBS = "the best of all log-probabilities"
 SEQUENTIAL = "TreeSoftmax, sequential (tHSM)"
 POSTER = types.MappingProxyType({  # our name: the poster's
     "FullSoftmax": "Softmax", "ClassSoftmax": "cHSM", SEQUENTIAL: "tHSM",

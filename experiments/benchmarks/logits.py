@@ -1,9 +1,26 @@
 """Logits of the whole vocabulary of adaptive softmax: ways from the clusters to the words."""
 
+import types
+
 import numpy as np
 
-from experiments.benchmarks.cases import BY_ELEMENTS, BY_ROWS, LOGITS, cutoffs_of
+from experiments.benchmarks.cases import cutoffs_of, ways_of
 from experiments.benchmarks.programs import Program, parameters_of
+
+LOGITS = types.MappingProxyType({  # calls, with how many positions, and whether they are compiled
+    f"logits of {positions}{', eager' * (not compiled)}": (positions, compiled)
+    for positions in (8, 128) for compiled in (True, False)
+})
+BY_ROWS, BY_ELEMENTS = "scatter_nd of rows", "scatter_nd of elements"
+
+
+def suite(_):
+    """Logits of all words of adaptive softmax, gathered and in two ways by `tf.scatter_nd`."""
+    return [
+        case for ids in ("sorted ids", "ids in no order")
+        for case in ways_of(f"AdaptiveSoftmax, {ids}", "logits", "adaptive", (BY_ROWS, BY_ELEMENTS),
+                            tuple(LOGITS), {"sorted": ids == "sorted ids"})
+    ]
 
 
 def logits(case, problem):

@@ -5,12 +5,11 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from experiments.benchmarks.cases import COMMAND, FLOOR, MOVES, TOP_KS
+from experiments.benchmarks.cases import FLOOR, MOVES
 from experiments.benchmarks.worker import build, timed
 
 LEAST_SAMPLES, MOST_SAMPLES = 3, 15
 SLOW_SECONDS = 1.0  # above it the run that measures memory is a sample, too
-NO_MEMORY = (FLOOR, MOVES, COMMAND, *TOP_KS)  # whose memory is not asked for, or another process's
 PAUSE_SECONDS = 0.05  # by then the idle threads of the other process no longer spin
 
 
@@ -109,7 +108,8 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
                 for measure in answer["measures"]:
                     key = worker, measure
                     values[key] = worker.run(measure)["value"]
-                    second = worker.run(measure, memory=measure not in NO_MEMORY)
+                    memory = answer["memory"] and measure not in (FLOOR, MOVES)
+                    second = worker.run(measure, memory)
                     peaks[key] = second["peak_bytes"]
                     wanted[key] = samples_wanted(second["seconds"], budget_seconds)
                     seconds[key] = []

@@ -1,11 +1,70 @@
 """Whole training steps of models, and the parts of such steps by themselves."""
 
 import dataclasses
+import types
 
-from experiments.benchmarks.cases import MODULES, PARTS, WHOLE
+from experiments.benchmarks.cases import KERAS_MODEL, MODULES, PARTS, WHOLE, Case, cutoffs_of
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.problem import ATTENDED, ATTENTION_HEADS, BLOCKS
 from experiments.benchmarks.programs import Program, built_head, parameters_of
+from tfsoftmax.lm.head_names import HEAD_NAMES
+
+TORCH_MODELS = types.MappingProxyType({
+    body: f"PyTorch {body} and AdaptiveLogSoftmaxWithLoss"
+    for body in ("LSTM", "Transformer", "bag of words")
+})
+
+
+def suite(vocab_size):
+    """Whole training steps by body and head, in turn, against `Dense` and against PyTorch's."""
+    adaptive = {"adaptive": {"cutoffs": cutoffs_of(vocab_size)}}
+
+    def ours(body, head, group, peers, precision="float32", name=""):
+        options = {"body": body, "head_options": adaptive.get(head, {})}
+        return Case(name or f"{body} and {HEAD_NAMES[head][0]}", "whole", head, options, group,
+                    peers, precision, measures=(WHOLE,))
+
+    def torch(body, group, precision="float32", name=""):
+        options = {"body": body, "head_options": adaptive["adaptive"]}
+        return Case(name or TORCH_MODELS[body], "torch_model", "adaptive", options, group,
+                    precision=precision, measures=(WHOLE,))
+
+    result = [Case(KERAS_MODEL, "keras_model", "dense", group="LSTM", measures=(WHOLE,))]
+    for head in ("full", "adaptive", "class", "tree", "sampled"):
+        result.append(ours("LSTM", head, "LSTM", (KERAS_MODEL,)))
+    half, theirs = "mixed_bfloat16", f"{TORCH_MODELS['LSTM']}, bfloat16"
+    name, single = "LSTM and AdaptiveSoftmax, bfloat16", "LSTM and AdaptiveSoftmax, float32"
+    result += [ours("LSTM", "adaptive", half, (single, theirs), half, name),
+               ours("LSTM", "adaptive", half, (TORCH_MODELS["LSTM"],), name=single),
+               torch("LSTM", half, half, theirs), torch("LSTM", half)]
+    for body in ("Transformer", "bag of words"):
+        result += [ours(body, "adaptive", body, (TORCH_MODELS[body],)), torch(body, body)]
+    return result
+
+
+def parts_suite(vocab_size):
+    """A whole training step of a language model, and each of its parts by itself."""
+    choices = {"full": {}, "adaptive": {"cutoffs": cutoffs_of(vocab_size)}, "sampled": {},
+               "tree": {}, "class": {}}
+    return [
+        Case(f"LSTM and {head}", "whole", head, {"head_options": options}, head,
+             measures=(WHOLE, *PARTS))
+        for head, options in choices.items()
+    ]
+
+
+def hub_suite(_):
+    """Fine-tuning a model of keras_hub with a head of ours, against its own loss."""
+    result = []
+    for note, jit in (("", False), (", XLA", True)):
+        theirs = f"keras_hub's own loss{note}"
+        result += [
+            Case(f'with_head(causal_lm, "full"){note}', "keras_hub", "full", group="hub",
+                 peers=(theirs,), jit=jit, measures=(WHOLE,)),
+            Case(theirs, "keras_hub", group="hub", jit=jit, measures=(WHOLE,)),
+        ]
+    return result
+
 
 
 def training(case, problem):

@@ -4,7 +4,8 @@ import os
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, STEP, WHOLE
+from experiments.benchmarks import adaptive_evaluation
+from experiments.benchmarks.cases import STEP, WHOLE
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.problem import ATTENDED, ATTENTION_HEADS, BLOCKS
 from experiments.benchmarks.programs import LEARNING_RATE, Program, parameters_of, steps_of
@@ -76,9 +77,7 @@ def pytorch(case, problem):
         module = torch.nn.AdaptiveLogSoftmaxWithLoss(
             problem.units, problem.vocab_size, case.options["cutoffs"], div_value=4.0
         ).to(device)
-        if set(case.measures) <= set(EVALUATIONS):
-            from experiments.benchmarks import adaptive_evaluation
-
+        if set(case.measures) <= set(adaptive_evaluation.EVALUATIONS):
             return Program(
                 adaptive_evaluation.pytorch(module, problem, device), [], _torch_size(module)
             )

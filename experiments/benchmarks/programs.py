@@ -2,13 +2,44 @@
 
 import dataclasses
 import functools
+import types
 
 import numpy as np
 
-from experiments.benchmarks.cases import EVALUATIONS, FORWARD, GRADIENTS, NATS, PADDED, STEP
+from experiments.benchmarks.cases import FORWARD, GRADIENTS, NATS, STEP, Case, cutoffs_of, ways_of
 from experiments.benchmarks.floor import Product
 
 LEARNING_RATE = 0.1
+PADDED = types.MappingProxyType({  # steps, and the share of their positions that is padding
+    f"step, {share:.0%} padding": share for share in (0.0, 0.5, 0.85, 0.95)
+})
+
+
+def padding_suite(vocab_size):
+    """Steps with padding, which is not computed, against steps of the other positions alone."""
+    in_batch = {"num_samples": None, "sampler": "in_batch"}
+    return [
+        case for name, head, options in (
+            ("FullSoftmax", "full", {}), ("SampledSoftmax", "sampled", {}),
+            ("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs_of(vocab_size)}),
+            ("TreeSoftmax", "tree", {}), ("SampledSoftmax, InBatch", "sampled", in_batch),
+        ) for case in ways_of(name, "padding", head, ("the rest alone",), tuple(PADDED), options)
+    ]
+
+
+def recurrent_suite(_):
+    """LSTM and GRU layers by backend. They do not depend on V."""
+    result = []
+    for cell, layers, units in (("lstm", 1, 512), ("gru", 1, 512), ("lstm", 1, 2048),
+                                ("lstm", 2, 2048)):
+        group = f"{layers} × {units} {cell.upper()}"
+        for backend in ("cell", "fused", "cudnn"):
+            options = {"cell": cell, "layers": layers, "units": units, "backend": backend}
+            result.append(Case(
+                f"{group}, {backend}", "recurrent", backend, options, group,
+                (f"{group}, cell",) if backend != "cell" else (), measures=(GRADIENTS,),
+            ))
+    return result
 
 
 @dataclasses.dataclass
@@ -23,6 +54,7 @@ class Program:
         facts: {name: value} of what else the row says.
         moves: (rows that a step changes, of how many, units); None where they cost little.
         gradients: whether the floor has the products of both gradients, too.
+        memory: whether memory is measured: not where another process does the work.
     """
 
     functions: dict
@@ -31,18 +63,18 @@ class Program:
     facts: dict = dataclasses.field(default_factory=dict)
     moves: tuple | None = None
     gradients: bool = True
+    memory: bool = True
 
 
 def head(case, problem):
     """Loss of a head, with and without gradients and Adagrad's update; or evaluations."""
+    from experiments.benchmarks import adaptive_evaluation
     from experiments.benchmarks.head_products import evaluated, moves_of, products_of
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.optimizers import Adagrad
 
     layer, facts = built_head(case, problem)
-    if set(case.measures) <= set(EVALUATIONS):
-        from experiments.benchmarks import adaptive_evaluation
-
+    if set(case.measures) <= set(adaptive_evaluation.EVALUATIONS):
         return Program(
             adaptive_evaluation.ours(layer, problem), [], parameters_of(layer), facts
         )

@@ -6,17 +6,7 @@ import os
 import statistics
 import time
 
-from experiments.benchmarks.cases import (
-    COMMAND,
-    FLOOR,
-    FORWARD,
-    GRADIENTS,
-    MOVES,
-    NATS,
-    STEP,
-    TEXTS,
-    WHOLE,
-)
+from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, MOVES, NATS, STEP, WHOLE
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "T", "labels", "precision",
@@ -87,9 +77,9 @@ def rows_of(suite, problem, labels, results, hardware, load_average, others=None
 
 def words_of(problem, answer, measure, seconds):
     """Words/s of a measure; None for parts of a step, calls for few positions, starts."""
-    if measure in (COMMAND, *TEXTS):
-        return answer["facts"]["words"] / seconds if "words" in answer["facts"] else None
-    return problem.positions / seconds if measure in (GRADIENTS, STEP, WHOLE, NATS) else None
+    of_all = problem.positions if measure in (GRADIENTS, STEP, WHOLE, NATS) else None
+    words = answer["facts"].get("words", of_all)
+    return words and words / seconds
 
 
 def floor_of(case, medians, cases):

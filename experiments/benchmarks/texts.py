@@ -2,12 +2,26 @@
 
 import numpy as np
 
-from experiments.benchmarks.cases import ALONE, APART, FULL_LOGITS, MEAN_WORDS
+from experiments.benchmarks.cases import MEAN_WORDS, cutoffs_of, ways_of
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.programs import Program, parameters_of
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
+ALONE, APART, FULL_LOGITS = "one by one", "the hypotheses of a list apart", "all logits, padded"
 SENTENCES, LISTS, HYPOTHESES = 512, 32, 20
 STREAMS, WORDS, BEST = 64, 20, 40  # of generation
+
+
+def suite(vocab_size):
+    """Sentences and n-best lists scored by `Scorer`, against simpler ways to the same numbers."""
+    result = []
+    for head in ("full", "adaptive", "tree", "nce"):
+        options = {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
+        of_sentences = (ALONE,) if head == "nce" else (ALONE, FULL_LOGITS)
+        for measure, ways in (("score", of_sentences), ("rescore", (APART,))):
+            name = f"{HEAD_NAMES[head][0]}, {measure}"
+            result += ways_of(name, "texts", head, ways, (measure,), options)
+    return result
 
 
 def language(case, problem):

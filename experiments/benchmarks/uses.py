@@ -1,31 +1,36 @@
 """What users do besides training, and the least that others need for the same: search, commands."""
 
+import functools
 import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
-from experiments.benchmarks.cases import (
-    ALL_LOG_PROBS,
-    BARE_TOP_K,
-    COMMAND,
-    EXCLUDED,
-    FAISS,
-    MEAN_WORDS,
-    OF_LOG_PROBS,
-    OF_SCORES,
-    SERVED,
-    TOP_KS,
-    Case,
-    cutoffs_of,
-)
+from experiments.benchmarks.cases import MEAN_WORDS, Case, cutoffs_of, ways_of
 from experiments.benchmarks.programs import Program, built_head, parameters_of
+from experiments.benchmarks.runtimes import RUNTIMES
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
 SPREAD = 2.0  # nats
+COMMAND = "command"
+TOP_KS = types.MappingProxyType({  # calls of generation: greedy, a beam of 8, the 40 best, and many
+    f"top_k of {positions}, k = {k}": (positions, k)
+    for positions, k in ((1, 2), (64, 2), (64, 10), (64, 41), (256, 10))
+})
+BARE_TOP_K, FAISS = "tf.matmul and tf.math.top_k", "faiss IndexFlatIP"
+ALL_LOG_PROBS = "the best of all log-probabilities"
 QUERIES, BEST = 512, 20  # of searches that exclude
+EXCLUDED = types.MappingProxyType({  # searches, and how many words of each query they leave out
+    f"20 best of 512, without {count:,}": count for count in (0, 10, 100, 850, 5000)
+})
+OF_SCORES, OF_LOG_PROBS = "-inf in the scores", "-inf in the log-probabilities"
+SERVED = types.MappingProxyType({  # calls in other runtimes, and their positions
+    f"10 best of {positions}": positions for positions in (1, 32)
+})
 TOKENIZERS = """
 import sys, itertools
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -48,6 +53,52 @@ with open(sys.argv[1], encoding="utf-8") as lines, open(sys.argv[2], "wb") as ou
     for line in lines:
         out.write(memoryview(numpy.array(model.encode(line), "int32")))
 """
+
+
+def suite(vocab_size):
+    """The likeliest words, texts and commands, against the least that others need for the same."""
+    likeliest = functools.partial(
+        Case, kind="top_k", head="full", group="FullSoftmax", measures=tuple(TOP_KS))
+    search = [
+        likeliest("FullSoftmax", peers=(BARE_TOP_K, FAISS)),
+        *(likeliest(way, options={"way": way}) for way in (BARE_TOP_K, FAISS)),
+    ]
+    for head in ("adaptive", "tree"):
+        search += ways_of(HEAD_NAMES[head][0], "top_k", head, (ALL_LOG_PROBS,), tuple(TOP_KS))
+    cutoffs = {"cutoffs": cutoffs_of(vocab_size)}
+    search += [
+        Case(f"LSTM and {HEAD_NAMES[head][0]}", "texts", head, options, does, measures=(does,))
+        for does, head, options in (
+            ("score", "adaptive", cutoffs), ("rescore", "adaptive", cutoffs),
+            ("generate", "full", {}),
+        )
+    ]
+    text, short = {"sentences": 120_000}, {"sentences": 2_000}
+    others = ("tokenizers", "sentencepiece")
+    return search + [
+        _command("tfsoftmax prepare", "prepare", text, "prepare", others),
+        *(_command(name, name, {**text, "needs": (name,)}, "prepare") for name in others),
+        _command("tfsoftmax train, one step and its validation", "train", short, "train",
+                 ("import of TensorFlow and Keras",)),
+        _command("import of TensorFlow and Keras", "import", short, "train"),
+    ]
+
+
+def _command(name, head, options, group, peers=()):
+    return Case(name, "command", head, options, group, peers, measures=(COMMAND,))
+
+
+def excluding_suite(_):
+    """The best words without some of each query, against bare operations that leave them out."""
+    return ways_of("FullSoftmax", "excluding", "full", (OF_SCORES, OF_LOG_PROBS), tuple(EXCLUDED))
+
+
+def serving_suite(_):
+    """The likeliest words by `predict_on_batch`, against other runtimes that load the model."""
+    return [
+        case for head in ("full", "adaptive", "tree")
+        for case in ways_of(HEAD_NAMES[head][0], "served", head, RUNTIMES, tuple(SERVED))
+    ]
 
 
 def top_k(case, problem):
@@ -78,7 +129,7 @@ def top_k(case, problem):
         else:
             best, given = tf.function(ways[way]), tf.constant(hidden)
             functions[measure] = lambda f=best, h=given, k=k: float(f(h, k)[0, 0])
-    return Program(functions, [], parameters_of(head))
+    return Program(functions, [], parameters_of(head), memory=False)
 
 
 def excluding(case, problem):
@@ -112,7 +163,6 @@ def served(case, problem):
     import keras
     import numpy as np
 
-    from experiments.benchmarks import runtimes
     from tfsoftmax.heads.inference import TopK
 
     head, functions = likeliest_head(case.head, problem), {}
@@ -123,7 +173,7 @@ def served(case, problem):
         run, wanted = model.predict_on_batch, model.predict_on_batch(given)[1]
         files = tempfile.TemporaryDirectory()
         if "way" in case.options:
-            run = runtimes.RUNTIMES[case.options["way"]](model, given, Path(files.name))
+            run = RUNTIMES[case.options["way"]](model, given, Path(files.name))
 
         def log_probs(run=run, given=given, files=files):  # the files stay as long as this does
             (found,) = [x for x in run(given) if x.dtype == np.float32]
@@ -213,7 +263,8 @@ def command(case, problem):
         return float(words)
 
     reads_all = case.head not in ("train", "import")
-    return Program({COMMAND: once}, [], 0, {"words": words} if reads_all else {})
+    facts = {"words": words} if reads_all else {}
+    return Program({COMMAND: once}, [], 0, facts, memory=False)
 
 
 def written(path, problem, sentences):

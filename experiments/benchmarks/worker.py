@@ -23,7 +23,7 @@ def build(case, problem):
 
     Returns:
         {"measures": what `timed` can run, "parameters", "facts", "device", "floor_multiplications",
-        "versions"}, or {"missing": why} where a package or a device is missing.
+        "versions", "memory"}, or {"missing": why} where a package or a device is missing.
     """
     from experiments.benchmarks import logits, models, peers, programs, texts, uses
     from experiments.benchmarks.cases import FLOOR, MOVES
@@ -61,7 +61,7 @@ def build(case, problem):
     return {
         "measures": list(functions), "parameters": made.parameters, "facts": made.facts,
         "device": device(framework), "floor_multiplications": multiplications(made.products),
-        "versions": versions(framework),
+        "versions": versions(framework), "memory": made.memory,
     }
 
 

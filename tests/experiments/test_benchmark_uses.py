@@ -41,17 +41,18 @@ def test_adaptive_softmax_finds_frequent_words_where_tails_are_unlikely():
     case = cases.case_of("x", "adaptive", {"cutoffs": [10, 31]})
     head, _ = programs.built_head(case, PROBLEM)
     functions = adaptive_evaluation.ours(head, PROBLEM)
-    assert list(functions) == list(cases.EVALUATIONS)
-    assert functions[cases.EVALUATIONS[3]]() < 10
-    assert functions[cases.EVALUATIONS[0]]() < 0
+    assert list(functions) == list(adaptive_evaluation.EVALUATIONS)
+    assert functions[adaptive_evaluation.EVALUATIONS[3]]() < 10
+    assert functions[adaptive_evaluation.EVALUATIONS[0]]() < 0
 
 
 @pytest.mark.parametrize("head", ["full", "adaptive"])
 def test_padding_is_left_out_of_a_step(head):
     options = {"cutoffs": [10, 31]} if head == "adaptive" else {}
-    padded, alone = cases.ways_of("x", "padding", head, ("alone",), tuple(cases.PADDED), options)
+    padded, alone = cases.ways_of(
+        "x", "padding", head, ("alone",), tuple(programs.PADDED), options)
     steps = programs.padded(padded, PROBLEM).functions
-    assert list(steps) == list(programs.padded(alone, PROBLEM).functions) == [*cases.PADDED]
+    assert list(steps) == list(programs.padded(alone, PROBLEM).functions) == [*programs.PADDED]
     assert all(np.isfinite(step()) for step in steps.values())
 
 
@@ -75,7 +76,7 @@ def test_all_ways_to_score_agree(head, monkeypatch):
     monkeypatch.setattr(texts, "SENTENCES", 5)
     monkeypatch.setattr(texts, "LISTS", 2)
     found = {}
-    for case in suites.scoring(60):
+    for case in texts.suite(60):
         if case.head == head:
             (score,) = texts.language(case, PROBLEM).functions.values()
             found.setdefault(case.group, []).append(score())
@@ -85,8 +86,8 @@ def test_all_ways_to_score_agree(head, monkeypatch):
 
 
 @pytest.mark.parametrize("head, way", [
-    ("full", None), ("full", cases.BARE_TOP_K), ("adaptive", None),
-    ("adaptive", cases.ALL_LOG_PROBS), ("tree", None), ("tree", cases.ALL_LOG_PROBS),
+    ("full", None), ("full", uses.BARE_TOP_K), ("adaptive", None),
+    ("adaptive", uses.ALL_LOG_PROBS), ("tree", None), ("tree", uses.ALL_LOG_PROBS),
 ])
 def test_the_likeliest_words_are_those_of_the_head(head, way, monkeypatch):
     made = []
@@ -97,7 +98,7 @@ def test_the_likeliest_words_are_those_of_the_head(head, way, monkeypatch):
     ((layer, _),) = made
     hidden = PROBLEM.hidden() / PROBLEM.hidden().std()
     expected = layer.log_probs(hidden[:1])[0]
-    if way == cases.BARE_TOP_K:  # without biases and ln Z
+    if way == uses.BARE_TOP_K:  # without biases and ln Z
         expected = hidden[0] @ layer.kernel.numpy().T
     assert best == pytest.approx(np.max(expected), rel=1e-5)
     shares = np.exp(layer.log_probs(hidden)).mean(0)
@@ -138,8 +139,8 @@ def test_common_beginnings_of_hypotheses_count_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["prepare", "tokenizers", "sentencepiece", "train", "import"])
 def test_commands_run_again_and_again(head):
-    case = cases.Case("x", "command", head, {"sentences": 300}, measures=(cases.COMMAND,))
+    case = cases.Case("x", "command", head, {"sentences": 300}, measures=(uses.COMMAND,))
     program = uses.command(case, Problem(600))
-    once = program.functions[cases.COMMAND]
+    once = program.functions[uses.COMMAND]
     assert once() == once() > 0
     assert program.facts == ({} if head in ("train", "import") else {"words": once()})

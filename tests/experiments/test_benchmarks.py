@@ -11,10 +11,10 @@ from experiments.benchmarks import (
     head_suites,
     measure,
     plots,
+    programs,
     report,
     rows,
     run,
-    suites,
     tables,
 )
 from experiments.benchmarks.cases import (
@@ -47,7 +47,7 @@ class FakeWorker:
         if self.fails_in == "build":
             return {"missing": "No module named 'torch'"}
         return {"measures": list(self.seconds), "parameters": 7, "facts": {}, "device": "CPU",
-                "versions": {"numpy": "2"}}
+                "memory": True, "versions": {"numpy": "2"}}
 
     def run(self, name, memory=False):
         runs = self.log.count((self.case.name, name))
@@ -83,7 +83,6 @@ def made_rows(suite="heads", size=1000):
 
 @pytest.mark.parametrize("head", head_suites.BUDGETS)
 def test_the_step_of_a_head_reads_the_budgets_that_are_measured_with_it(head, monkeypatch):
-    from experiments.benchmarks import programs
     from tfsoftmax.support import budgets
 
     read = set()
@@ -123,7 +122,7 @@ def test_cases_have_names_of_their_own_and_peers_in_their_group(suite, size):
 
 
 def test_recurrent_layers_are_measured_with_every_backend():
-    assert {case.head for case in suites.recurrent(0)} == set(BACKENDS) - {"auto"}
+    assert {case.head for case in programs.recurrent_suite(0)} == set(BACKENDS) - {"auto"}
 
 
 def test_ratios_are_of_medians_to_the_floor_and_to_the_peer():

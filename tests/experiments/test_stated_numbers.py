@@ -6,7 +6,8 @@ import statistics
 import pytest
 
 from experiments.benchmarks import rows as of_rows
-from experiments.benchmarks.cases import ALL_LOG_PROBS, TORCH_MODELS
+from experiments.benchmarks.models import TORCH_MODELS
+from experiments.benchmarks.uses import ALL_LOG_PROBS
 from experiments.framework import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -38,11 +38,11 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from experiments.inputs.lattices import BEAM, Lattice, nbest
 from tfsoftmax.commands import program
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 
-BEAM = 64
 SETTINGS = ("substitutions", "deletions", "insertions", "margin", "lm_scale", "word_reward",
             "hypotheses", "min_words", "max_words", "utterances", "seed")
 
@@ -121,46 +121,9 @@ def _by_variant(vocabulary):
     return spelling
 
 
-def nbest(slots, bigram, vocabulary, count, lm_scale=1.0, word_reward=0.0):
-    """The best hypotheses by acoustic + lm_scale · lm + word_reward · words.
-
-    Args:
-        slots: what `Corruption.slots` returns.
-        bigram: `BackoffBigrams`.
-        vocabulary: `Vocabulary` of the words.
-        count: number of hypotheses, at most BEAM.
-        lm_scale, word_reward: weights of the bigram model and of the number of words.
-
-    Returns:
-        List of (words, acoustic, lm), best first, where lm is ln P of the words and `<eos>`.
-    """
-    log_p = neighbour_scores(bigram, vocabulary, (word for slot in slots for word, _ in slot))
-    beam = {(): (0.0, 0.0)}
-
-    def rank(item):
-        words, (acoustic, lm) = item
-        return -(acoustic + lm_scale * lm + word_reward * len(words))
-
-    for slot in slots:
-        extended = {}
-        for (words, (acoustic, lm)), (word, loss) in itertools.product(beam.items(), slot):
-            if word is not None:
-                lm += log_p(words[-1] if words else None, word)
-                words = (*words, word)
-            # The same words may arise in several ways, of which the likeliest counts.
-            if words not in extended or extended[words][0] < acoustic + loss:
-                extended[words] = acoustic + loss, lm
-        beam = dict(sorted(extended.items(), key=rank)[:BEAM])
-    ended = {
-        words: (acoustic, lm + log_p(words[-1] if words else None, None))
-        for words, (acoustic, lm) in beam.items()
-    }
-    return [(words, *scores) for words, scores in sorted(ended.items(), key=rank)[:count]]
-
-
 def neighbour_scores(bigram, vocabulary, words):
     """A function of two of these words that gives ln P(the second | the first); None is `<eos>`."""
-    heard = [*dict.fromkeys(word for word in words if word is not None), None]
+    heard = [*({*words} - {None}), None]
     ids = np.concatenate([vocabulary.encode(heard[:-1]), [vocabulary.eos_id]]).astype(np.int64)
     log_p = bigram.log_prob(ids[:, None], ids).tolist()
     place = {word: i for i, word in enumerate(heard)}
@@ -186,10 +149,10 @@ def main():
         lists = []
         for words in sentences(options[split].value, options):
             offset = corruption.offset(words)
+            lattice = Lattice.of_slots(corruption.slots(words))
+            log_p = neighbour_scores(bigram, corpus.vocabulary, lattice.words())
             hypotheses = nbest(
-                corruption.slots(words), bigram, corpus.vocabulary, options.hypotheses,
-                options.lm_scale, options.word_reward,
-            )
+                lattice, log_p, options.hypotheses, options.lm_scale, options.word_reward)
             lists.append((words, [(said, a + offset, lm) for said, a, lm in hypotheses]))
         write(out, split, lists)
     (out / "corruption.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

@@ -125,10 +125,10 @@ class Recogniser:
         self._decoder.end_utt()
         best, lattice = self._decoder.hyp(), self._decoder.get_lattice()
         if best is None or lattice is None:
-            return [], Lattice({"end": None}, {}, "end", "end")
+            return [], Lattice.of_slots([])
         lattice.write_htk(str(self._lattice))
         with open(self._lattice, encoding="utf-8") as lines:
-            return best.hypstr.split(), Lattice.read(lines)
+            return best.hypstr.split(), Lattice.read(lines, WEIGHTS["bestpathlw"])
 
 
 def resumed(path, said, recognise):
@@ -211,8 +211,8 @@ def main():
             samples = spoken(words, options.voices[number % len(options.voices)], Path(folder))
             rng = np.random.default_rng([options.seed, number])
             best, lattice = recogniser(noisy(samples, options.snr, rng))
-            log_p = neighbour_scores(bigram, corpus.vocabulary, lattice.words.values())
-            lists = nbest(lattice, log_p, options.hypotheses, WEIGHTS["bestpathlw"], reward)
+            log_p = neighbour_scores(bigram, corpus.vocabulary, lattice.words())
+            lists = nbest(lattice, log_p, options.hypotheses, word_reward=reward)
             return {"best": best, "seconds": len(samples) / RATE, "nbest": lists}
 
         together = [*itertools.chain(*said.values())]

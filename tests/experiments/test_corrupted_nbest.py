@@ -78,7 +78,9 @@ def test_lists_are_the_best_of_all_paths(corrupted, bigram):
         lm = sum(bigram.log_prob(v, w) for v, w in itertools.pairwise(ids))
         by_words[words] = sum(loss for _, loss in path), lm
     ranked = sorted(by_words, key=lambda w: -(by_words[w][0] + 0.5 * by_words[w][1] + 2 * len(w)))
-    hypotheses = corrupted.nbest(slots, bigram, VOCABULARY, 5, lm_scale=0.5, word_reward=2.0)
+    lattice = corrupted.Lattice.of_slots(slots)
+    log_p = corrupted.neighbour_scores(bigram, VOCABULARY, lattice.words())
+    hypotheses = corrupted.nbest(lattice, log_p, 5, lm_scale=0.5, word_reward=2.0)
     assert [words for words, _, _ in hypotheses] == ranked[:5]
     for words, acoustic, lm in hypotheses:
         assert (acoustic, lm) == pytest.approx(by_words[words])

@@ -52,9 +52,10 @@ def lattices():
 
 
 def test_a_list_has_the_best_way_to_each_sentence(lattices):
-    lattice = lattices.Lattice.read(LATTICE.splitlines())
-    assert list(lattice.words.values()) == [None, None, "read", "read", "cat", "mat", None]
-    found = lattices.nbest(lattice, lambda *words: LM[words], 9, lm_scale=2.0, word_reward=0.1)
+    lattice = lattices.Lattice.read(LATTICE.splitlines(), lm_scale=2.0)
+    assert [*lattice.links] == ["6", "5", "3", "4", "1", "2", "0"]
+    assert lattice.words() == {None, "read", "cat", "mat"}
+    found = lattices.nbest(lattice, lambda *words: LM[words], 9, word_reward=0.1)
     assert found == [
         (("read", "cat"), (-2 - 7 - 4) / 2, -1 - 2 - 0.5),
         (("read", "mat"), (-2 - 8 - 2) / 2, -1 - 3 - 0.25),
@@ -63,13 +64,13 @@ def test_a_list_has_the_best_way_to_each_sentence(lattices):
 
 
 def test_a_penalty_of_words_counts_in_the_order_and_the_list_is_cut(lattices):
-    lattice = lattices.Lattice.read(LATTICE.splitlines())
-    best = lattices.nbest(lattice, lambda *words: LM[words], 2, lm_scale=2.0, word_reward=-5.0)
+    lattice = lattices.Lattice.read(LATTICE.splitlines(), lm_scale=2.0)
+    best = lattices.nbest(lattice, lambda *words: LM[words], 2, word_reward=-5.0)
     assert [words for words, *_ in best] == [("cat",), ("read", "cat")]
 
 
 def test_where_nothing_was_recognised_the_hypothesis_is_empty(lattices):
-    lattice = lattices.Lattice({"end": None}, {}, "end", "end")
+    lattice = lattices.Lattice.of_slots([])
     assert lattices.nbest(lattice, lambda *words: -3.0, 5, 2.0, 0.1) == [((), 0.0, -3.0)]
 
 
@@ -147,10 +148,10 @@ def test_the_scores_of_a_list_are_those_of_the_recogniser(
     assert hear.words == set(WORDS) - {"<eos>", "<unk>"}
     best, lattice = hear(samples)
     segments = [*hear._decoder.seg()][:-1]  # the last one repeats the score of the one before it
-    log_p = corrupted.neighbour_scores(bigram, VOCABULARY, lattice.words.values())
+    log_p = corrupted.neighbour_scores(bigram, VOCABULARY, lattice.words())
     scale, penalty = recognised.WEIGHTS["bestpathlw"], math.log(recognised.WEIGHTS["wip"])
     reward = penalty / recognised.WEIGHTS["lw"]
-    found = lattices.nbest(lattice, log_p, 20, scale, reward)
+    found = lattices.nbest(lattice, log_p, 20, word_reward=reward)
     (words, acoustic, lm), *rest = found
     assert best == list(words) == "the cat sat on the mat".split() and len(rest) > 2
     assert acoustic * scale == pytest.approx(sum(math.log(s.ascore) for s in segments), abs=1e-3)

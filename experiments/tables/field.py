@@ -16,7 +16,7 @@ Commands, for a million words with one sentence on each line:
         --out=data/million/splits.paths
     tfsoftmax cluster --method=soul --run=runs/field/full --data=data/million \\
         --shortlist=1000 --out=data/million/soul.json
-    python -m experiments.inputs.bigrams --data=data/million
+    python -m experiments.inputs.corpus_files --data=data/million
     python -m experiments.run field --data=data/million
     python -m experiments.benchmarks.run speed --experiment=field --data=data/million
     python -m experiments.measurements.field_map

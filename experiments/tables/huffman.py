@@ -41,7 +41,7 @@ Commands:
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     tfsoftmax cluster --data=data/million --classes=1000 --out=data/million/brown.paths
-    python -m experiments.inputs.huffman_files --data=data/million
+    python -m experiments.inputs.corpus_files --data=data/million
     python -m experiments.run huffman --data=data/million
 
 Hardware and hours: each run has one core, which it shares with other work and on which it was

@@ -23,7 +23,7 @@ Commands:
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --streams=20 \\
         --train=train.txt.gz --valid=valid.txt.gz --test=test.txt.gz --out=data/million20
     tfsoftmax cluster --data=data/million20 --classes=1000 --out=data/million20/brown.paths
-    python -m experiments.inputs.huffman_files --data=data/million20
+    python -m experiments.inputs.corpus_files --data=data/million20
     python -m experiments.run sgd_trees --data=data/million20
 
 The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 M tokens).

@@ -11,10 +11,10 @@ Commands, for a million words with one sentence on each line:
     tfsoftmax prepare --corpus=text --order=text --max_vocab=10000 --train=train.txt.gz \\
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     tfsoftmax cluster --data=data/million --classes=1000 --out=data/million/brown.paths
-    python -m experiments.inputs.tree_files --data=data/million
+    python -m experiments.inputs.corpus_files --data=data/million --shapes
     python -m experiments.run tree_shapes --data=data/million
 
-`tree_files` writes the trees, and the page [shapes](shapes.md) of their depth and balance.
+`corpus_files` writes the trees, and the page [shapes](shapes.md) of their depth and balance.
 
 Two streams of 128 make the test perplexity of random-skewed what it is: from the zeros with which a
 stream begins, the states of this model go where no word brings them back. Validation has no such

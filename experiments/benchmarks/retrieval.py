@@ -22,6 +22,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments.benchmarks.indexes import BATCH, Way, compared
+from experiments.benchmarks.search import with_weights
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
@@ -91,10 +92,7 @@ def main():
     options, rows = flags.FLAGS, []
     for items in map(int, options.items):
         kernel, bias, queries = made_up(items)
-        head = SampledSoftmax(items, 1)
-        head.build(queries.shape)
-        head.kernel.assign(kernel)
-        head.bias.assign(bias)
+        head = with_weights(SampledSoftmax(items, 1), kernel, bias)
         ways = {
             name: way for name, way in WAYS.items()
             if way.kind != "hnsw" or items <= options.hnsw_items

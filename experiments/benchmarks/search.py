@@ -107,8 +107,18 @@ def grown(kernel, bias, counts, vocab_size, seed=0):
     return joined[0].astype(np.float32), joined[1].astype(np.float32), joined[2]
 
 
-def trained(directory, path, positions):
-    """Kernel, bias and counts of a run, and its hidden states (positions, D) in a text."""
+def trained(directory, path, streams, length):
+    """What a run has learnt, and what it makes of a text.
+
+    Args:
+        directory: that of the run, whose head has a kernel row and a bias for each word.
+        path: that of the text, a sentence a line.
+        streams, length: how many parts of the text are read, and how many words of each.
+
+    Returns:
+        Kernel, biases and counts of the words, hidden states (streams, length, D), and labels
+        (streams, length).
+    """
     import keras
 
     from tfsoftmax.runs import runs
@@ -116,10 +126,19 @@ def trained(directory, path, positions):
     model, vocabulary, _ = runs.load(directory, streams=None, stateful=False)
     head = model.get_layer("head")
     words = (word for _, line in lines(path) for word in [*line.split(), "<eos>"])
-    text = ["<eos>", *itertools.islice(words, 10 * positions)]
-    hidden = keras.Model(model.input, head.input)(vocabulary.encode(text)[None], training=False)
-    hidden = np.random.default_rng(0).permutation(hidden[0].numpy())[:positions]
-    return head.kernel.numpy(), head.bias.numpy(), np.array(vocabulary.counts, float), hidden
+    ids = vocabulary.encode(["<eos>", *itertools.islice(words, streams * length)])
+    inputs, labels = (part.reshape(streams, length) for part in (ids[:-1], ids[1:]))
+    hidden = keras.Model(model.input, head.input)(inputs, training=False).numpy()
+    counts = np.array(vocabulary.counts, float)
+    return head.kernel.numpy(), head.bias.numpy(), counts, hidden, labels
+
+
+def with_weights(head, kernel, bias):
+    """A head that is built with a kernel (V, D) and biases (V,)."""
+    head.build((None, kernel.shape[1]))
+    head.kernel.assign(kernel)
+    head.bias.assign(bias)
+    return head
 
 
 def measured(head, hidden, repeats):
@@ -161,13 +180,11 @@ def main():
     from tfsoftmax.support.hardware import hardware
 
     options, rows, of_log_z, shares = flags.FLAGS, [], [], []
-    *of_run, hidden = trained(options.run, options.text, 2 * BATCH)
+    *of_run, hidden, _ = trained(options.run, options.text, 1, 20 * BATCH + 1)
+    hidden = np.random.default_rng(0).permutation(hidden[0])[: 2 * BATCH]
     for size in map(int, options.vocab_sizes):
         kernel, bias, counts = grown(*of_run, size)
-        head = FullSoftmax(size)
-        head.build(hidden.shape)
-        head.kernel.assign(kernel)
-        head.bias.assign(bias)
+        head = with_weights(FullSoftmax(size), kernel, bias)
         found, exact, indexes = measured(head, hidden, (options.repeats, 5))
         index, prepare = indexes["hnsw"]
         rows += found

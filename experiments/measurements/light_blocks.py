@@ -22,7 +22,6 @@ in batches of --streams times --time_steps positions as in training, and reports
 README.md in --results.
 """
 
-import itertools
 import json
 import sys
 from pathlib import Path
@@ -45,30 +44,9 @@ from experiments.measurements.light_tiles import (
 )
 from tfsoftmax.commands import program
 from tfsoftmax.support import budgets
-from tfsoftmax.support.textio import lines
 
 WIDTHS = (256, 512, 1024, 2048)
 WARM_UP, BATCHES = 100, 4
-
-
-def trained(directory, path, streams, steps):
-    """Kernel, bias and counts of a run, and batches of hidden states (N, D) and labels (N,)."""
-    import keras
-
-    from tfsoftmax.runs import runs
-
-    model, vocabulary, _ = runs.load(directory, streams=None, stateful=False)
-    head, length = model.get_layer("head"), WARM_UP + BATCHES * steps
-    words = (word for _, line in lines(path) for word in [*line.split(), "<eos>"])
-    ids = vocabulary.encode(["<eos>", *itertools.islice(words, streams * length)])
-    inputs, labels = (part.reshape(streams, length) for part in (ids[:-1], ids[1:]))
-    hidden = keras.Model(model.input, head.input)(inputs, training=False).numpy()
-    batches = [
-        (hidden[:, i : i + steps].reshape(streams * steps, -1),
-         labels[:, i : i + steps].reshape(-1).astype(np.int32))
-        for i in range(WARM_UP, length, steps)
-    ]
-    return head.kernel.numpy(), head.bias.numpy(), np.array(vocabulary.counts, float), batches
 
 
 def head_of(kernel, bias, **options):
@@ -76,11 +54,7 @@ def head_of(kernel, bias, **options):
     from tfsoftmax.heads import FullSoftmax, SampledSoftmax
 
     kind = SampledSoftmax if "num_samples" in options else FullSoftmax
-    head = kind(len(kernel), seed=1, **options)
-    head.build((None, kernel.shape[1]))
-    head.kernel.assign(kernel)
-    head.bias.assign(bias)
-    return head
+    return search.with_weights(kind(len(kernel), seed=1, **options), kernel, bias)
 
 
 def stepping(head, hidden, labels, update=False):
@@ -182,7 +156,14 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(1)
     from tfsoftmax.support.hardware import hardware
 
-    *of_run, batches = trained(options.run, options.text, options.streams, options.time_steps)
+    steps = options.time_steps
+    length = WARM_UP + BATCHES * steps
+    *of_run, hidden, labels = search.trained(options.run, options.text, options.streams, length)
+    batches = [
+        (hidden[:, i : i + steps].reshape(-1, hidden.shape[-1]),
+         labels[:, i : i + steps].reshape(-1).astype(np.int32))
+        for i in range(WARM_UP, length, steps)
+    ]
     kernel, bias, _ = search.grown(*of_run, options.vocab_size or len(of_run[0]))
     hidden, labels = batches[0]
     nats = -head_of(kernel, bias).log_prob(hidden, labels).numpy().mean()

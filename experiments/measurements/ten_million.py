@@ -18,6 +18,7 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
+from experiments.benchmarks.worker_step import strategy_of
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 
@@ -77,18 +78,12 @@ def main():
     """Writes the page."""
     program.load_tensorflow()
     import keras
-    import tensorflow as tf
 
     from tfsoftmax.profiling.memory import peak_resident_bytes, resident_bytes
     from tfsoftmax.support.hardware import hardware
-    from tfsoftmax.support.mends import mend_keras
 
     options = flags.FLAGS
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    devices = [tf.config.LogicalDeviceConfiguration()] * options.devices
-    tf.config.set_logical_device_configuration(cpu, devices)
-    mend_keras()
-    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(options.devices)])
+    strategy = strategy_of(options.devices)
     keras.utils.set_random_seed(1)
     with strategy.scope():
         model = model_in_shards(options.vocab_size, options.units)

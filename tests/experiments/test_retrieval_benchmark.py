@@ -24,10 +24,7 @@ def test_the_page_has_every_way(tmp_path, monkeypatch):
 
     monkeypatch.setattr(retrieval, "RESULTS", tmp_path)
     kernel, bias, queries = retrieval.made_up(2000)
-    head = tfsoftmax.SampledSoftmax(2000, 1)
-    head.build(queries.shape)
-    head.kernel.assign(kernel)
-    head.bias.assign(bias)
+    head = retrieval.with_weights(tfsoftmax.SampledSoftmax(2000, 1), kernel, bias)
     ways = {name: retrieval.WAYS[name] for name in ("ivf, probes 32", "ivf, probes 128")}
     rows = retrieval.measured(head, queries, ways, (1, 1))
     retrieval.write(rows, "a machine", 1)

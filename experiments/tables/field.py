@@ -1,10 +1,10 @@
 """The methods of the survey on one corpus with one model, for the map of the field.
 
-Reproduces: no table. Müller 2017, chapter 2, describes these methods one after the other; here they
-train the same model on the same text. TAPAS, target sampling, the other penalties of the normaliser
-and cubic scores are not among them. The preset, the corpus and the end of training, two epochs
-without a gain, are those of `jiang`. Some runs were stopped earlier, so that the map compares all
-of them after as many epochs as each has.
+Reproduces: no table. Müller 2017 describes these methods one after the other in chapter 2; here
+they train the same model on the same text. TAPAS, target sampling, the other penalties of the
+normaliser and cubic scores are not among them. The preset and the corpus are those of `jiang`, and
+training ends as there, after two epochs without a gain. Some runs were stopped earlier, so the map
+compares each with full softmax after the same number of epochs.
 
 Commands, for a million words with one sentence on each line:
 
@@ -21,14 +21,14 @@ Commands, for a million words with one sentence on each line:
     python -m experiments.benchmarks.run speed --experiment=field --data=data/million
     python -m experiments.measurements.field_map
 
-The runs of `jiang` with the first seed are the same as those that have their names here, and their
-folders may be copied. Adaptive and differentiated softmax have the cutoffs 900 and 5,000. The tree
-of splits and SOUL's classes come from models that were trained to convergence on the same text,
-where the sources train a bootstrap of their own. Heads that sample share 1,280 words in each batch,
+Runs that have the name of a run of `jiang` are the same as that run with the first seed, whose
+folder may be copied. Adaptive and differentiated softmax have the cutoffs 900 and 5,000. The tree
+of splits and SOUL's classes come from models that were trained to convergence on the same text; the
+sources train a first model for this purpose. Heads that sample share 1,280 words in each batch,
 unless their name says otherwise.
 
-Hardware and hours: each run has one core, which it shares with other work; the speeds of the map
-are from the benchmark.
+Hardware and hours: each run has one core and shares it with other work; the speeds on the map are
+those of the benchmark.
 """
 
 import dataclasses

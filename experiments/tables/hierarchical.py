@@ -2,9 +2,9 @@
 
 Reproduces: no table. It compares how fast the methods of Jiang et al. 2017 ("Exploration of
 tree-based hierarchical softmax") and the self-organised softmax of Shen et al. 2017 learn at first
-with a large vocabulary: 1,500 steps of a GRU of 256 units. The experiments `jiang` and `shen` train
-as long as the papers do. It departs from the papers: Adagrad has a learning rate of 0.5, there is
-no dropout, and gradients are clipped at a norm of 5.
+with a large vocabulary, in 1,500 steps of a GRU of 256 units. The experiments `jiang` and `shen`
+train as long as the papers do. Departures from the papers: Adagrad has a learning rate of 0.5,
+there is no dropout, and gradients are clipped at a norm of 5.
 
 Commands, for text in lower case with one sentence on each line:
 
@@ -14,21 +14,21 @@ Commands, for text in lower case with one sentence on each line:
     python -m experiments.run hierarchical --data=data/novels
     tfsoftmax show_clusters --run=runs/hierarchical/self_organised | head -20
 
-Hardware and hours: an hour on two CPU cores that were shared with other work, so that words per
-second are low and uneven. The speeds in results/hierarchical/speed can be compared, since the heads
-took turns in one run:
+Hardware and hours: an hour on two CPU cores that were shared with other work, so words per second
+are low and uneven. The speeds in results/hierarchical/speed can be compared, because the heads took
+turns in one run:
 
     python -m experiments.benchmarks.run speed --experiment=hierarchical --data=data/novels
 
-The number of classes is the square root of the vocabulary. Classes are made by frequency or from
-Brown's bits, by joining those of Brown's 1,000 clusters whose bits begin alike. In the
-tree of Brown's bits the words of a cluster form a Huffman tree. Self-organised clusters are chosen
-anew every 150 steps, ten times in all.
+The number of classes is the square root of the vocabulary. Classes are made by frequency, or from
+Brown's bits by joining those of Brown's 1,000 clusters whose bits begin alike. In the tree of
+Brown's bits, the words of a cluster form a Huffman tree. Self-organised clusters are chosen anew
+every 150 steps, ten times in all.
 
-This early in training, expect the paper's order, with random trees worst and Brown's best by far,
-but Huffman trees no better than alphabetical ones. Their short paths help only the most frequent
-words. They put rare words together only by frequency, while the alphabet puts the forms of a word
-together, and they lose on rare words what they have gained.
+This early in training, expect the paper's order: random trees are the worst, and Brown's trees are
+the best by far. Huffman trees, however, are no better than alphabetical ones. Their short paths
+help only the most frequent words. They group rare words by frequency alone, whereas the alphabet
+groups the forms of a word, so they lose on rare words what they gain on frequent ones.
 
 The paper's values: exact perplexities on the validation split of Penn Treebank (vocabulary 10,000;
 0.9 M tokens), with a GRU, at convergence. Perplexities of different corpora cannot be compared,

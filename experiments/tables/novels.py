@@ -1,11 +1,11 @@
 """Adaptive and sampled softmax, NCE and a Brown tree on fourteen million words, for two epochs.
 
 Reproduces: Müller 2017, table 5.2a (section 5.3.2), without full softmax, which would take most of
-the time, but with p-tHSM with Brown clusters. The corpus has the size of Text8 and as many types,
-44,370, where `methods` has a million words and 10,000 types. Departures: two epochs instead of
-convergence; a dropout of 25 %, where the table has 40 %; 128 units instead of 512; a learning rate
-of 0.5 and a clipping norm of 5, as in `methods`. The cutoffs follow section 5.1.2.2: a shortlist of
-9 %, half of the words in the last tail.
+the time, and with p-tHSM on Brown clusters in addition. The corpus is as large as Text8 and has the
+same number of types, 44,370; that of `methods` has a million words and 10,000 types. Departures:
+two epochs instead of training to convergence; a dropout of 25 % instead of 40 %; 128 units instead
+of 512; a learning rate of 0.5 and a clipping norm of 5, as in `methods`. The cutoffs follow section
+5.1.2.2: the shortlist holds 9 % of the words, and the last tail holds half of them.
 
 Commands, for fourteen million words with one sentence on each line:
 
@@ -14,8 +14,8 @@ Commands, for fourteen million words with one sentence on each line:
     tfsoftmax cluster --data=data/novels --classes=1000 --out=data/novels/brown.paths
     python -m experiments.run novels --data=data/novels
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 """
 
 import dataclasses

@@ -1,13 +1,14 @@
 """Words against pieces at equal bytes: what a text costs, in bits for each of its bytes.
 
-Reproduces: no table. A GRU of 256 units with full softmax over 10,000 words, 10,000 pieces of a
-unigram or a BPE model, and 2,000 pieces. All runs see the same text, and a batch has as many bytes
-of it, since the time steps are in proportion to the number of tokens. The model and the
-optimisation are those of the experiment `jiang`. Perplexities per token do not compare; see
-[bits per byte](bits_per_byte.md), which the last command writes.
+Reproduces: no table. The model is a GRU of 256 units with full softmax over 10,000 words, over
+10,000 pieces of a unigram or a BPE model, or over 2,000 pieces. All runs read the same text, and a
+batch holds about the same number of its bytes in each, because the time steps are in proportion to
+the number of tokens. The model and the optimisation are those of the experiment `jiang`.
+Perplexities per token cannot be compared; see [bits per byte](bits_per_byte.md), which the last
+command writes.
 
-The run with 2,000 pieces ended early, by two validations that were much worse than the one before.
-The result is that of the best validation.
+The run with 2,000 pieces ended early, after two validations that were much worse than the one
+before them. Its result is that of the best validation.
 
 Commands:
 

@@ -11,8 +11,8 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run precision --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 """
 
 import dataclasses

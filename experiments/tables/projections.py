@@ -1,8 +1,8 @@
 """Adaptive softmax by projection factor, dropout and biases, at convergence.
 
-Reproduces: Müller 2017, figure 5.5 (section 5.1.2.2), the effect of projections before the tails
-at several rates of dropout; the thesis gives it as a plot. Departures: those of `methods`. Runs
-named `biases` have a bias for each word and tail, which the thesis and Grave et al. do without.
+Reproduces: Müller 2017, figure 5.5 (section 5.1.2.2), the effect of projections before the tails at
+several rates of dropout, which the thesis shows as a plot. Departures: those of `methods`. Runs
+named `biases` have a bias for each word and each tail; the thesis and Grave et al. have none.
 
 Commands:
 
@@ -10,8 +10,8 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run projections --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 """
 
 from experiments.framework.panels import Panel

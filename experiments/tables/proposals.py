@@ -2,12 +2,12 @@
 
 Reproduces: Müller 2017, figures 5.6 (Z of NCE), 5.9 (distorted unigrams, for importance sampling
 and for NCE at several Z), 5.10 (interpolation with the uniform distribution, fixed or by a
-schedule) and 5.11 (number of samples), which the thesis gives as plots, whose points its text does
-not name. Departures: those of `methods`. Z is scaled with the vocabulary: for 10,000 words instead
-of 44,370 the e^9 = 8,103 of Chen et al. becomes 1,826, 20,000 and 100,000 become 4,508 and 22,538,
-and instead of 40,000, which the thesis has elsewhere, Z is 10,000, as in `methods`. The numbers of
-samples are not scaled. The unigram weight of the schedule grows from 0.8 to 1 in the first five
-epochs. Runs that are those of `methods` are not trained twice.
+schedule) and 5.11 (number of samples). The thesis shows these as plots and does not name the points
+in its text. Departures: those of `methods`. Z is scaled with the vocabulary, from 44,370 words to
+10,000: e^9 = 8,103, the Z of Chen et al., becomes 1,826; 20,000 becomes 4,508 and 100,000 becomes
+22,538; and where the thesis has 40,000 elsewhere, Z is 10,000, as in `methods`. The numbers of
+samples are not scaled. In the schedule, the unigram weight grows from 0.8 to 1 in the first five
+epochs. Runs that are the same as those of `methods` are not trained twice.
 
 Commands:
 
@@ -15,8 +15,8 @@ Commands:
         --valid=valid.txt.gz --test=test.txt.gz --out=data/million
     python -m experiments.run proposals --data=data/million
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 """
 
 from experiments.framework.panels import Panel

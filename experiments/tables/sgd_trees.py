@@ -4,19 +4,20 @@ Reproduces: the table of clusterings of Jiang et al. 2017, as far as training go
 full softmax differ from the poster's (experiment `jiang`: random 1.141 instead of 1.514, Huffman
 1.142 instead of 1.034). The authors' p-tHSM/main.py names Adam, but all stored versions of its
 model (p-tHSM/rnnlm.py in lmkit) train with plain gradient descent, and so do the published logs,
-with a rate of 0.5 and batches of 20 sentences. These runs do the same: 20 streams of 20 steps, 12
-epochs, and everything else as in `jiang`. `tree-shuffled` is a Huffman tree whose words are
-shuffled, another thing that the poster's "random shuffle" may mean. Departures from that code:
-states are carried from batch to batch, where it begins each sentence with zeros; the rate halves
-after an epoch without a gain, where it falls by a tenth every 9,000 batches.
+with a rate of 0.5 and batches of 20 sentences. These runs do the same, with 20 streams of 20 steps
+and 12 epochs, and everything else as in `jiang`. `tree-shuffled` is a Huffman tree whose words are
+shuffled, which the poster's "random shuffle" may also mean. Departures from that code: states are
+carried from batch to batch instead of starting each sentence with zeros, and the rate halves after
+an epoch without a gain instead of falling by a tenth every 9,000 batches.
 
-Plain gradient descent sets the random tree behind the Huffman tree, as the poster has it and Adam
-has not, but the alphabetical tree is then as good as the Huffman tree, and Brown's as full softmax.
-As many pairs are in the poster's order as with Adam, and the ratios are not near the poster's: the
-test perplexities of Brown's, Huffman's, the alphabetical and the random tree are 0.998, 1.151,
-1.154 and 1.186 of full softmax's (poster: 1.029, 1.034, 1.192 and 1.514). The gaps shrink while
-training goes on: after one epoch the validation perplexity of the random tree is 1.111 of the
-Huffman tree's. The shuffled Huffman tree lies between the two, after one epoch and after twelve.
+With plain gradient descent, the random tree is behind the Huffman tree, as on the poster and unlike
+with Adam. But then the alphabetical tree is as good as the Huffman tree, and Brown's tree as good
+as full softmax. As many pairs are in the poster's order as with Adam, and the ratios are not near
+the poster's: the test perplexities of the Brown, the Huffman, the alphabetical and the random tree
+are 0.998, 1.151, 1.154 and 1.186 of full softmax's (poster: 1.029, 1.034, 1.192 and 1.514). The
+gaps shrink as training goes on: after one epoch, the validation perplexity of the random tree is
+1.111 of the Huffman tree's. The shuffled Huffman tree lies between the two, both after one epoch
+and after twelve.
 
 Commands:
 

@@ -3,15 +3,15 @@
 Reproduces: Shen et al. 2017, tables 1 and 2 (perplexity of full softmax, importance sampling,
 classes by frequency, differentiated, adaptive and self-organised softmax after five epochs of
 Text8, and minutes of training) and figure 1 (the five curves of the self-organised run). The preset
-`shen` has the hyperparameters of section 4.2. Departures: a corpus of a million words with 10,000
-types instead of Text8, in the order of the text; 256 units instead of 512; a learning rate of 0.5
-and a clipping norm of 5, since an epoch has a seventeenth of the steps; the words choose their
-clusters every 57 steps instead of every 1,000, which is 32 times in five epochs as on Text8; a
-validation after each quarter of an epoch, for the curves. The paper takes the perplexities of the
-other methods from Grave et al. 2017 and does not say how many samples and which bands they had;
-ours are the defaults, a projection factor of 4 and the cutoffs of `methods`. The table below has
-the best of twenty validations; the verdict in papers.md compares those after the fifth epoch, as
-the paper does.
+`shen` has the hyperparameters of section 4.2. Departures: the corpus is a million words with 10,000
+types, in the order of the text, instead of Text8; there are 256 units instead of 512; the learning
+rate is 0.5 and the clipping norm 5, because an epoch has only a seventeenth of the steps; the words
+choose their clusters every 57 steps instead of every 1,000, which makes 32 times in five epochs, as
+on Text8; and there is a validation after each quarter of an epoch, for the curves. The paper takes
+the perplexities of the other methods from Grave et al. 2017 and does not say how many samples or
+which bands they had. Our runs use the default number of samples, a projection factor of 4 and the
+cutoffs of `methods`. The table below shows the best of twenty validations; the verdict in papers.md
+compares those after the fifth epoch, as the paper does.
 
 Commands:
 
@@ -21,13 +21,12 @@ Commands:
     python -m experiments.benchmarks.run speed --experiment=shen --only='*-seed1' \\
         --data=data/million
 
-The last command measures training speeds that compare, since the heads take turns.
+The last command measures training speeds. They can be compared, because the heads take turns.
 
-Hardware and hours: each run has one core, which it shares with other work and on which it was
-stopped at times; the last command does.
+Hardware and hours: each run has one core, shares it with other work, and was stopped at times.
 
-The paper's values: validation perplexity on Text8 (vocabulary 44,370) after five epochs, full
-softmax being the authors' own; 77 minutes of training with full softmax and 20 with self-organised
+The paper's values: validation perplexity on Text8 (vocabulary 44,370) after five epochs, where full
+softmax is the authors' own run; 77 minutes of training with full softmax, 20 with self-organised
 softmax. Perplexities of different corpora cannot be compared, but their ratios to full softmax can.
 """
 

@@ -1,11 +1,12 @@
 """Shmuma 2017: two-level, sampled and binary tree softmax on 65,000 words.
 
-Reproduces: the speeds of Shmuma 2017 (readme): sampled softmax, whose candidates are the labels of
-the batch and uniform words without a correction, two-level softmax and a balanced binary tree. The
-preset `shmuma` has its model, an LSTM of 512 units with embeddings of 50. Departures: novels
-instead of the Quora questions; the optimisation, the number of samples and the size of the
-shortlist, which the readme does not give, are ours; 1,500 steps. The embeddings start at random,
-since vectors are files of your own. To start one of the runs from GloVe's, train it by hand:
+Reproduces: the speeds of Shmuma 2017 (readme) with sampled softmax, whose candidates are the labels
+of the batch and uniformly drawn words without a correction, with two-level softmax, and with a
+balanced binary tree. The preset `shmuma` has the readme's model, an LSTM of 512 units with
+embeddings of 50 units. Departures: the text is novels instead of Quora questions; the readme does
+not give the optimisation, the number of samples or the size of the shortlist, so these are ours;
+and training stops after 1,500 steps. The embeddings start at random, because GloVe's vectors are
+not part of this project. To start one of the runs from them, train it by hand:
 
     tfsoftmax train --data=data/novels65k --preset=shmuma --head=two_level \\
         --head_options='{"cutoffs": [3000]}' --pretrained=glove.6B.50d.txt --run=runs/glove
@@ -17,15 +18,18 @@ Commands:
     python -m experiments.benchmarks.run speed --experiment=shmuma --data=data/novels65k
     python -m experiments.run shmuma --data=data/novels65k
 
-The first of the last two measures training speeds that compare, since the heads take turns.
+The command before the last measures training speeds. They can be compared, because the heads take
+turns.
 
-Without the correction, sampled softmax learns scores whose softmax is not the model's estimate of
-the next word: frequent words come out too low. Expect its exact perplexity to be far behind.
+Without the correction, the softmax of the scores that sampled softmax learns is not the model's
+estimate of the next word: the probabilities of frequent words are too low. Expect its exact
+perplexity to be far behind.
 
-The paper's values: sampled softmax is about 5 times as fast as full softmax, two-level softmax
-about 3 times, and, on an NVIDIA GeForce GTX 1080 Ti with batches that are 30 times as large, 11
-times, though the seconds that it gives for that, 2:50 and 30, have a ratio of 5.7; the balanced
-binary tree gains nothing. There are no perplexities.
+The paper's values: sampled softmax is about 5 times as fast as full softmax, and two-level softmax
+about 3 times. On an NVIDIA GeForce GTX 1080 Ti, with batches that are 30 times as large, two-level
+softmax is said to be 11 times as fast, although the times of an epoch that it gives, 30 seconds and
+2:50 minutes, have a ratio of 5.7. The balanced binary tree gains nothing. There are no
+perplexities.
 """
 
 from experiments.framework.definition import Run

@@ -1,14 +1,16 @@
 """Adaptive softmax by the size of its shortlist and by its number of tails, at convergence.
 
 Reproduces: Müller 2017, figure 5.4 (section 5.1.2.2), perplexity and speed by the size of the
-shortlist with two tails, which the thesis gives as a plot; and table 5.1, perplexity by the number
+shortlist with two tails, which the thesis shows as a plot; and table 5.1, perplexity by the number
 of tails, which the thesis measured on FDT, a corpus that is not public. Departures: those of
-`methods`, and for table 5.1 the thesis's model of 2,048 units, its SGD without dropout and its end
-after two epochs.
-The shortlists of figure 5.4 have the same shares of the vocabulary, and half of it is in the last
-tail. The cutoffs of table 5.1 have the same shares, too; its last one, 155,026, is the vocabulary.
-The thesis does not name the projection factor of either; ours have no projections. One and four
-tails have two seeds, the other runs have one.
+`methods`; in addition, for table 5.1, the thesis trains a model of 2,048 units by SGD, without
+dropout and for two epochs.
+
+Our shortlists for figure 5.4 hold the same shares of the vocabulary as the thesis's, and half of
+the vocabulary is in the last tail. The cutoffs of table 5.1 are scaled in the same way; its last
+cutoff, 155,026, is the size of the vocabulary. The thesis does not name the projection factor of
+either; ours have no projections. The runs with one and with four tails have two seeds, and the
+others have one.
 
 Commands:
 
@@ -17,10 +19,10 @@ Commands:
     python -m experiments.run shortlists --data=data/million
     python -m experiments.benchmarks.run speed --experiment=shortlists --data=data/million
 
-The last command measures training speeds that compare, since the heads take turns.
+The last command measures training speeds. They can be compared, because the heads take turns.
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 
 The paper's values: perplexity on FDT (vocabulary 155,026) after two epochs, for the runs `tails`.
 Perplexities of different corpora cannot be compared, but their order can.

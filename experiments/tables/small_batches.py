@@ -3,10 +3,10 @@
 Reproduces: the table of clusterings of Jiang et al. 2017, as far as training goes. Our ratios to
 full softmax differ from the poster's (experiment `jiang`: random 1.141 instead of 1.514, Huffman
 1.142 instead of 1.034). The authors' code (lmkit, p-tHSM/main.py) trains for six epochs on batches
-of five sentences, about 8,400 steps in an epoch of Penn Treebank, where `jiang` has 376 steps in an
-epoch and goes on to convergence. Here there are five streams of 20 steps, 9,610 batches in an
-epoch, and six epochs; everything else is as in `jiang`. Departures from that code: states are
-carried from batch to batch, where it begins each sentence with zeros, and the learning rate may
+of five sentences, which are about 8,400 steps in an epoch of Penn Treebank; `jiang` has 376 steps
+in an epoch and trains to convergence. Here there are five streams of 20 steps, or 9,610 batches in
+an epoch, and six epochs; everything else is as in `jiang`. Departures from that code: states are
+carried from batch to batch instead of starting each sentence with zeros, and the learning rate may
 halve.
 
 Commands:

@@ -3,9 +3,9 @@
 Reproduces: Shen et al. 2017, tables 4 to 6 (full softmax and self-organised softmax with clusters
 that a language model has learnt from the titles), beside adaptive and sampled softmax and a Huffman
 tree. Departures from section 5.2: docstrings and the sentences that sum them up instead of Gigaword
-and DUC-2004, 20,000 pairs instead of 3.8 million, of which the first 50 words are read; 128 units
-instead of 512; a learning rate of 0.002; a dropout of 25 %, since so few pairs are learnt by heart;
-training stops after two epochs without a gain.
+and DUC-2004; 20,000 pairs instead of 3.8 million, with the first 50 words of each source; 128 units
+instead of 512; a learning rate of 0.002; a dropout of 25 %, because a model learns so few pairs by
+heart; and training stops after two epochs without a gain.
 
 Commands:
 
@@ -21,11 +21,11 @@ Commands:
     python -m experiments.run summaries --data=data/pairs
     python -m experiments.measurements.rouge_scores --data=data/pairs --runs=runs/summaries
 
-The last command writes [the ROUGE scores](rouge.md) of the runs and of two ways to summarise for
-which nothing was trained.
+The last command writes [the ROUGE scores](rouge.md) of the runs and of two ways to summarise that
+need no training.
 
 [Training speeds](speed/README.md) with 69,000 words, as many as in the paper, are measured on pairs
-of a sentence and the next, from a text with a sentence on each line. There the heads take turns.
+of a sentence and the one after it, from a text with a sentence on each line. The heads take turns.
 
     awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' train.txt > next.tsv
     awk 'NR > 1 {print prev "\\t" $0} {prev = $0}' valid.txt > next-valid.tsv
@@ -33,12 +33,12 @@ of a sentence and the next, from a text with a sentence on each line. There the 
         --train=next.tsv --valid=next-valid.tsv --out=data/next
     python -m experiments.benchmarks.run speed --experiment=summaries --data=data/next
 
-This needs data/next-clusters.txt, which is made as data/pairs-clusters.txt is. For these times,
-which do not depend on what the clusters mean, it came from 151 steps with --max_vocab=69000 and
---reassign_steps=50. Batches of pairs differ in shape, and the slowest run had fewer samples than
-the others, of the first batches only, so that the ratios are rough.
+This needs data/next-clusters.txt, which is made in the same way as data/pairs-clusters.txt. The
+times do not depend on what the clusters mean; here they come from 151 steps with --max_vocab=69000
+and --reassign_steps=50. Batches of pairs differ in shape, and the slowest run had fewer samples
+than the others, all from the first batches, so the ratios are rough.
 
-Hardware and hours: each run has one core, which it shares with other work.
+Hardware and hours: each run has one core and shares it with other work.
 """
 
 from experiments.framework.definition import Run

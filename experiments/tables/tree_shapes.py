@@ -1,10 +1,10 @@
 """Good and bad trees: Brown's order of the words and a random one, in trees of three shapes.
 
-Reproduces: what Mao 2019 ("Hierarchical Softmax", caveats) and Jiang et al. 2017 say of good and
-bad trees. Words that belong together make a good tree. These runs ask whether its depth and balance
-matter, too: the same two orders of the words stand in balanced trees and in skewed ones, whose
-nodes put a tenth of their words on one side, so that a path is more than twice as long. Otherwise
-the runs are those of `jiang`.
+Reproduces: what Mao 2019 ("Hierarchical Softmax", caveats) and Jiang et al. 2017 say about good and
+bad trees. A good tree keeps together words that belong together. These runs ask whether depth and
+balance matter as well: the words stand in each of two orders in balanced trees and in skewed ones,
+whose nodes put a tenth of their words on one side, so that a path is more than twice as long.
+Otherwise the runs are those of `jiang`.
 
 Commands, for a million words with one sentence on each line:
 
@@ -16,15 +16,16 @@ Commands, for a million words with one sentence on each line:
 
 `corpus_files` writes the trees, and the page [shapes](shapes.md) of their depth and balance.
 
-Two streams of 128 make the test perplexity of random-skewed what it is: from the zeros with which a
-stream begins, the states of this model go where no word brings them back. Validation has no such
-stream. The first number that this prints is the one below; the last, without the two, is 159.33:
+The test perplexity of random-skewed is due to two of the 128 streams: from the zeros with which a
+stream begins, the states of this model move to where no word brings them back. The validation split
+has no such stream. The following command first prints the test perplexity below, and last that
+without the two streams, 159.33:
 
     python -m experiments.measurements.stream_nats --run=runs/tree_shapes/random-skewed-seed1 \\
         --split=test --worst=2
 
-Hardware and hours: each run has one core, which it shares with other work (results/benchmarks
-compares speeds).
+Hardware and hours: each run has one core and shares it with other work. results/benchmarks compares
+speeds.
 """
 
 from experiments.framework.seeds import seeded

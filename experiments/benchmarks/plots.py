@@ -175,7 +175,7 @@ def _panels(rows, column, unit, title):
     groups = {case.name: case.group for case in heads(MIDDLE_SIZES[0])}
     figure = pictures.new(12, 10, title, note(rows))
     panels, ends = figure.subplots(3, 2, sharex=True, sharey=True), []
-    for axes, (family, members) in zip(panels.flat, FAMILIES.items()):
+    for axes, members in zip(panels.flat, FAMILIES.values()):
         own = [name for name in groups if groups[name] in members and name in curves]
         own.sort(key=lambda name: name in PEERS)
         for name in (n for n in curves if n not in own):
@@ -184,9 +184,9 @@ def _panels(rows, column, unit, title):
             _line(axes, name, curves[name], colour, "--" if name in PEERS else "-")
             for name, colour in zip(own, pictures.COLOURS)
         ])
-        axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
-    for axes, of_axes in zip(panels.flat, ends):
+    for axes, of_axes, family in zip(panels.flat, ends, FAMILIES):
         _finish(axes, of_axes, sorted({row["V"] for row in rows}))
+        axes.set_title(family, loc="left", fontsize=10, fontweight="bold")
     for axes in panels[-1]:
         axes.set_xlabel("V, words in the vocabulary")
     for axes in panels[:, 0]:
@@ -221,10 +221,9 @@ def _one_tail(axes, rows, colours):
         axes.annotate(f"fastest: {words:,} words", (words, speed), (0, 9), ha="center",
                       textcoords="offset points", fontsize=9, color=colour)
     axes.margins(y=0.12)
-    _finish(axes, ends, sorted(set(sizes)))
+    _finish(axes, ends, sorted(set(sizes)),
+            title="One tail of D / 4 units; dotted: expected by the cost model")
     axes.set(xlabel="words in the shortlist", ylabel=SPEED)
-    axes.set_title("One tail of D / 4 units; dotted: expected by the cost model", loc="left",
-                   fontsize=10)
 
 
 def _tails(axes, rows, colours):
@@ -238,9 +237,9 @@ def _tails(axes, rows, colours):
               "--" if units == "D units" else "-")
         for (vocab_size, units), points in curves.items()
     ]
-    _finish(axes, ends, sorted({x for points in curves.values() for x, _ in points}), "y")
+    _finish(axes, ends, sorted({x for points in curves.values() for x, _ in points}), "y",
+            "The cheapest cutoffs, tail k of D / 4^k or of D units")
     axes.set_xlabel("number of tails")
-    axes.set_title("The cheapest cutoffs, tail k of D / 4^k or of D units", loc="left", fontsize=10)
 
 
 def _by_number(rows):
@@ -273,8 +272,8 @@ def _line(axes, name, points, colour, style="-"):
     return y[-1], name, colour
 
 
-def _finish(axes, ends, ticks, log_axes="xy"):
-    pictures.frame(axes, log_axes)
+def _finish(axes, ends, ticks, log_axes="xy", title=""):
+    pictures.frame(axes, log_axes, title)
     slanted = {"rotation": 30, "ha": "right"} if max(ticks) >= 1000 else {}
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], **slanted)
     pictures.label_ends(axes, ends)

@@ -7,6 +7,7 @@ files that reports wrote before they kept events cannot be reported again.
 
 import json
 
+from experiments.framework import seeds
 from experiments.framework.definition import DATA
 from experiments.framework.outcome import Outcome
 
@@ -22,7 +23,7 @@ def outcomes(runs, folder, path):
     Returns:
         List of (`Run`, `Outcome`).
     """
-    kept = {row["name"]: row for row in _rows(path) if row.get("config")}
+    kept = {row["name"]: row for row in seeds.kept(path) if row.get("config")}
     found = []
     for run in runs:
         outcome = Outcome.read(run, folder / run.name)
@@ -32,18 +33,6 @@ def outcomes(runs, folder, path):
             outcome = before if before.state == "finished" else outcome
         found.append((run, outcome))
     return found
-
-
-def _rows(path):
-    if not path.exists():
-        return []
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(
-            f"{path}: must be what a report wrote; get it back from git, or delete it to lose the "
-            f"runs whose folders are gone. Received: {error}"
-        ) from None
 
 
 def row(run, outcome):

@@ -71,13 +71,10 @@ def draw(panels, found, baseline, note):
         low, high = axes.get_ylim()
         room = max(0, pictures.LEAST_SPAN * high - (high - low)) / 2
         axes.set_ylim(low - room, high + room)
-        pictures.frame(axes)
         axes.set_xticks(range(len(values)), [_tick(value) for value in values])
         axes.set_xlim(-0.3, len(values) - 0.7)
         axes.set_xlabel(panel.parameter)
-        axes.set_title(panel.title, loc="left", fontsize=10)
-        if len(axes.get_legend_handles_labels()[0]) > 1:
-            axes.legend(fontsize=9, frameon=False)
+        pictures.frame(axes, title=panel.title, legend=len(axes.get_legend_handles_labels()[0]) > 1)
     for axes in figure.axes[len(panels):]:
         axes.remove()
     return figure

@@ -75,13 +75,14 @@ def bars(axes, names, values, texts, colours, title):
     axes.spines[["top", "right", "bottom"]].set_visible(False)
 
 
-def dots(axes, results, low, high, form="{:,.1f}"):
+def dots(axes, results, low, high, title, form="{:,.1f}"):
     """Draws a row for each name, the lowest mean on top, with a dot for each of its values.
 
     Args:
         axes: to draw on.
         results: {name: list of values}.
         low, high: what the axis shows; a mean above it stands at the edge.
+        title: what stands above the axes.
         form: format of the means, which stand beside the dots.
     """
     means = {name: statistics.mean(values) for name, values in results.items()}
@@ -89,7 +90,7 @@ def dots(axes, results, low, high, form="{:,.1f}"):
     edge = low + span * (1.3 if max(means.values()) > high else 1)
     axes.set(xlim=(low - 0.1 * span, edge + 0.2 * span), ylim=(len(names) - 0.5, -0.5))
     axes.set_yticks(range(len(names)), names)
-    frame(axes)
+    frame(axes, title=title)
     for row, name in enumerate(names):
         beyond = means[name] > high
         places, text = [edge] if beyond else results[name], form.format(means[name])
@@ -100,8 +101,15 @@ def dots(axes, results, low, high, form="{:,.1f}"):
                       ha="right" if beyond else "left")
 
 
-def frame(axes, log_axes="", grid="both"):
-    """Gives axes a grid, no box, and on logarithmic axes at least three ticks with numbers."""
+def frame(axes, log_axes="", title="", legend=False):
+    """Gives axes a grid, no box, and on logarithmic axes at least three ticks with numbers.
+
+    Args:
+        axes: on which all has been drawn.
+        log_axes: "x", "y" or "xy".
+        title: what stands above them, on the left.
+        legend: whether they get one; or its options.
+    """
     from matplotlib import ticker
 
     for name in log_axes:
@@ -112,9 +120,12 @@ def frame(axes, log_axes="", grid="both"):
         axis.set_major_locator(ticker.LogLocator(subs=subs, numticks=50))
         axis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
         axis.set_minor_locator(ticker.NullLocator())
-    axes.grid(True, axis=grid, color="0.9", linewidth=0.8)
+    axes.grid(True, color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left", fontsize=10)
+    if legend:
+        axes.legend(fontsize=9, frameon=False, **({} if legend is True else legend))
 
 
 def label_ends(axes, ends, gap=0.065):

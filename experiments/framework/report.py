@@ -178,9 +178,8 @@ def picture(name, results, note, path):
     def draw():
         title = f"{name}: which run learns best"
         figure = pictures.new(9, 1.5 + 0.33 * len(results), title, note)
-        axes = figure.subplots()
-        pictures.dots(axes, results, min(map(min, results.values())), high)
-        axes.set_title("exact validation perplexity, lower is better", loc="left", fontsize=10)
+        pictures.dots(figure.subplots(), results, min(map(min, results.values())), high,
+                      "exact validation perplexity, lower is better")
         return figure
 
     return pictures.shown(draw, path, caption)

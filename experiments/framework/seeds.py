@@ -31,8 +31,18 @@ def group(name):
 
 
 def kept(path):
-    """The rows of a results.json; none if it is missing."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    """The rows of a results.json; none if it is missing.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: must be what a report wrote; get it back from git, or delete it to lose the "
+            f"runs whose folders are gone. Received: {error}"
+        ) from None
 
 
 def perplexities(rows):
@@ -170,7 +180,6 @@ def curves(outcomes, title, note, path):
 def draw(lines, title, note):
     figure = pictures.new(9, 5, title, note)
     axes = figure.subplots()
-    pictures.frame(axes)
     for index, (name, events) in enumerate(lines.items()):
         style = "-" if index < len(pictures.COLOURS) else "--"
         colour = pictures.COLOURS[index % len(pictures.COLOURS)]
@@ -182,8 +191,7 @@ def draw(lines, title, note):
     axes.set_ylim(0.97 * min(best), 1.03 * high)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("epochs")
-    axes.set_title("exact validation perplexity", loc="left", fontsize=10)
-    axes.legend(fontsize=9, frameon=False)
+    pictures.frame(axes, title="exact validation perplexity", legend=True)
     return figure
 
 

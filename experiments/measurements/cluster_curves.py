@@ -48,18 +48,15 @@ def draw(run, validations, changes, note):
     for name, colour in zip(PERPLEXITIES, pictures.COLOURS):
         above.plot([e["epoch"] for e in validations], [e[name] for e in validations],
                    marker="o", markersize=3, color=colour)
-    pictures.frame(above, log_axes="y")
+    pictures.frame(above, "y", "on the validation split")
     pictures.label_ends(above, [
         (validations[-1][name], label, colour)
         for (name, label), colour in zip(PERPLEXITIES.items(), pictures.COLOURS)
     ])
-    above.set_title("on the validation split", loc="left", fontsize=10)
     for (name, label), colour in zip(SHARES.items(), pictures.COLOURS[3:]):
         below.plot([e["epoch"] for e in changes], [100 * e[name] for e in changes], label=label,
                    marker="o", markersize=3, color=colour)
-    pictures.frame(below)
     below.set_ylim(bottom=0)
-    below.legend(fontsize=9, frameon=False)
     below.set_xlabel("epochs")
-    below.set_title("% that changed cluster", loc="left", fontsize=10)
+    pictures.frame(below, title="% that changed cluster", legend=True)
     return figure

@@ -122,9 +122,8 @@ def draw(curves):
     panels = figure.subplots(2, 2, sharex=True, height_ratios=(11, 5)).flat
     for axes, (title, names) in zip(panels, FAMILIES.items()):
         own = {name: [ratios[name]] for name in names if name in ratios}
-        pictures.dots(axes, own, min(ratios.values()), HIGHEST, "{:.2f}")
+        pictures.dots(axes, own, min(ratios.values()), HIGHEST, title, "{:.2f}")
         axes.axvline(1, color=pictures.GREY, linewidth=1)
-        axes.set_title(title, loc="left", fontsize=10)
     return figure
 
 

@@ -116,6 +116,5 @@ def drawing(tiles, note):
     axes.stairs(mass, edges, color=pictures.GREY, fill=True, label="probability of the tile")
     axes.set(xlabel="rank of the word", ylabel="π, mean of the chunks", ylim=(1e-4, 1.3))
     axes.set_yscale("log")
-    pictures.frame(axes)
-    axes.legend(fontsize=9, frameon=False, loc="upper right", ncols=2)
+    pictures.frame(axes, legend={"loc": "upper right", "ncols": 2})
     return figure

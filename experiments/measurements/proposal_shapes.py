@@ -70,9 +70,7 @@ def draw(panels, note):
         for (label, q), colour in zip(curves.items(), pictures.COLOURS):
             axes.plot(np.arange(1, len(q) + 1), q, label=label, color=colour, linewidth=1.5)
         axes.set(xscale="log", yscale="log", xlabel="rank of the word")
-        pictures.frame(axes)
-        axes.set_title(title, loc="left", fontsize=10)
-        axes.legend(fontsize=9, frameon=False, loc="lower left")
+        pictures.frame(axes, title=title, legend={"loc": "lower left"})
     figure.axes[0].set_ylabel("q(w)")
     return figure
 

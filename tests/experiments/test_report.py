@@ -93,12 +93,12 @@ def test_the_picture_is_a_png_with_a_dot_for_each_seed(tmp_path):
 def test_a_perplexity_far_beyond_the_others_does_not_stretch_the_axis():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     axes = figure.subplots()
-    pictures.dots(axes, RESULTS, 210.0, 215.0)
+    pictures.dots(axes, RESULTS, 210.0, 215.0, "a title")
     assert axes.get_xlim()[1] < 300
     texts = [text.get_text() for text in axes.texts]
     assert texts == ["213.0", "215.0", "3,700,000.0, off the axis"]
     assert list(axes.lines[0].get_xdata()) == [212.0, 214.0]
-    pictures.dots(axes, {"alike": [100.0, 100.5]}, 100.0, 100.5)
+    pictures.dots(axes, {"alike": [100.0, 100.5]}, 100.0, 100.5, "a title")
     low, high = axes.get_xlim()
     assert high > low + 4
 

@@ -1,9 +1,9 @@
-import importlib
 import itertools
 
 import numpy as np
 import pytest
 
+from experiments.inputs import corrupted_nbest as corrupted
 from tfsoftmax.nbest.rescoring import arpa_scorer
 from tfsoftmax.support.vocabulary import Vocabulary
 
@@ -12,19 +12,14 @@ VOCABULARY = Vocabulary(WORDS, [50, 40, 30, 20, 10, 8, 6, 4, 2])
 
 
 @pytest.fixture(scope="module")
-def corrupted():
-    return importlib.import_module("experiments.inputs.corrupted_nbest")
-
-
-@pytest.fixture(scope="module")
-def bigram(corrupted):
+def bigram():
     mass = np.array([6, 5, 4, 3, 2, 2, 2, 1, 0]) / 25
     ids = np.random.default_rng(0).choice(len(WORDS), 300, p=mass)
     text = np.concatenate([[0], ids, [0]])
     return corrupted.bigram_model([(text[:-1], text[1:])], VOCABULARY)
 
 
-def test_the_discount_follows_from_the_rare_bigrams(corrupted):
+def test_the_discount_follows_from_the_rare_bigrams():
     """One bigram was seen once, two were seen twice: δ = 1/5."""
     text = np.array([0, 1, 0, 1, 0, 2])
     model = corrupted.bigram_model([(text[:-1], text[1:])], VOCABULARY)
@@ -42,7 +37,7 @@ def test_the_arpa_file_scores_as_the_model_does(bigram, tmp_path):
     np.testing.assert_allclose(arpa_scorer(tmp_path / "arpa")(sentences), expected, rtol=1e-4)
 
 
-def test_alternatives_come_at_the_stated_rates_and_scores(corrupted):
+def test_alternatives_come_at_the_stated_rates_and_scores():
     corruption = corrupted.Corruption(VOCABULARY, 0.6, 0.2, 0.1, margin=2.0, seed=0)
     words = ["cat", "the", "zebra", "mat"]
     slots = [slot for _ in range(2000) for slot in corruption.slots(words)]
@@ -59,7 +54,7 @@ def test_alternatives_come_at_the_stated_rates_and_scores(corrupted):
     assert losses.var() == pytest.approx(4, rel=0.15)
 
 
-def test_similar_spelling_competes_more_often_than_the_unigram(corrupted):
+def test_similar_spelling_competes_more_often_than_the_unigram():
     corruption = corrupted.Corruption(VOCABULARY, 1.0, 0.0, 0.0, margin=2.0, seed=0)
     rivals = [word for _ in range(500) for word, _ in corruption.slots(["cat"])[0][1:]]
     similar = sum(word in ("cart", "act", "mat") for word in rivals) / len(rivals)
@@ -67,7 +62,7 @@ def test_similar_spelling_competes_more_often_than_the_unigram(corrupted):
     assert "the" in rivals and not {"<unk>", "<eos>", "cat"} & set(rivals)
 
 
-def test_lists_are_the_best_of_all_paths(corrupted, bigram):
+def test_lists_are_the_best_of_all_paths(bigram):
     slots = [
         [("the", 0.0), ("cat", -0.5)], [(None, 0.0), ("zoo", 0.7)], [("mat", 0.0), (None, -3.0)],
     ]

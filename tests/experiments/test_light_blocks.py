@@ -1,9 +1,9 @@
 """The experiment with drawn gradients: what its tables say of the tiles."""
 
-import importlib
-
 import numpy as np
 import pytest
+
+from experiments.measurements import light_tiles
 
 V, D, N = 30, 5, 12
 RNG = np.random.default_rng(0)
@@ -12,15 +12,9 @@ HIDDEN = RNG.normal(size=(N, D))
 
 
 @pytest.fixture
-def light_tiles(monkeypatch):
-    module = importlib.import_module("experiments.measurements.light_tiles")
-    monkeypatch.setattr(module, "ROWS", 4)
-    monkeypatch.setattr(module, "THRESHOLD", 0.02)
-    return module
-
-
-@pytest.fixture
-def tiles(light_tiles):
+def tiles(monkeypatch):
+    monkeypatch.setattr(light_tiles, "ROWS", 4)
+    monkeypatch.setattr(light_tiles, "THRESHOLD", 0.02)
     return light_tiles.Tiles(KERNEL, BIAS, HIDDEN, 7)
 
 
@@ -45,7 +39,7 @@ def test_tiles_hold_all_probability_and_the_gradient(tiles):
     assert tiles.below.sum() == np.sum(p < 0.02)
 
 
-def test_variance_is_that_of_draws(tiles, light_tiles):
+def test_variance_is_that_of_draws(tiles):
     _, of_kernel = parts()
     for size in tiles.sizes:
         inclusion = tiles.inclusion(size, 0.4)

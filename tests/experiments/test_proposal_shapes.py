@@ -1,20 +1,15 @@
 """Facts about the picture of the proposal distributions."""
 
-import importlib
-
 import numpy as np
 import pytest
+
+from experiments.measurements import proposal_shapes as shapes
 
 V = 301
 
 
 @pytest.fixture(scope="module")
-def shapes():
-    return importlib.import_module("experiments.measurements.proposal_shapes")
-
-
-@pytest.fixture(scope="module")
-def panels(shapes):
+def panels():
     counts = 1e6 // np.arange(1, V + 1)
     return shapes.probabilities(np.random.default_rng(0).permutation(counts))
 
@@ -35,14 +30,14 @@ def test_the_curves_are_the_distributions_of_the_thesis_by_rank(panels):
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_the_table_has_the_shares_of_frequent_and_rare_words(shapes, panels):
+def test_the_table_has_the_shares_of_frequent_and_rare_words(panels):
     lines = shapes.table(panels).splitlines()
     assert len(lines) == 2 + sum(map(len, panels.values()))
     uniform = next(line for line in lines if line.startswith("| uniform"))
     assert uniform == "| uniform | 0.332 % | 33.2 % | 50.2 % | 0.332 % |"
 
 
-def test_the_picture_has_a_curve_for_each_distribution(shapes, panels):
+def test_the_picture_has_a_curve_for_each_distribution(panels):
     pytest.importorskip("matplotlib")
     drawn = shapes.draw(panels, "a note").axes
     assert [len(axes.lines) for axes in drawn] == [len(curves) for curves in panels.values()]

@@ -1,4 +1,3 @@
-import importlib
 import itertools
 import math
 import shutil
@@ -7,6 +6,9 @@ import types
 import numpy as np
 import pytest
 
+from experiments.inputs import corrupted_nbest as corrupted
+from experiments.inputs import lattices
+from experiments.inputs import recognised_nbest as recognised
 from tfsoftmax.support.vocabulary import Vocabulary
 
 WORDS = ("<eos>", "the", "cat", "sat", "on", "mat", "read", "<unk>")
@@ -41,17 +43,7 @@ LM = {(None, "read"): -1.0, ("read", "cat"): -2.0, ("read", "mat"): -3.0, ("cat"
       ("mat", None): -0.25, (None, "cat"): -1.5}
 
 
-@pytest.fixture(scope="module")
-def recognised():
-    return importlib.import_module("experiments.inputs.recognised_nbest")
-
-
-@pytest.fixture(scope="module")
-def lattices():
-    return importlib.import_module("experiments.inputs.lattices")
-
-
-def test_a_list_has_the_best_way_to_each_sentence(lattices):
+def test_a_list_has_the_best_way_to_each_sentence():
     lattice = lattices.Lattice.read(LATTICE.splitlines(), lm_scale=2.0)
     assert [*lattice.links] == ["6", "5", "3", "4", "1", "2", "0"]
     assert lattice.words() == {None, "read", "cat", "mat"}
@@ -63,18 +55,18 @@ def test_a_list_has_the_best_way_to_each_sentence(lattices):
     ]
 
 
-def test_a_penalty_of_words_counts_in_the_order_and_the_list_is_cut(lattices):
+def test_a_penalty_of_words_counts_in_the_order_and_the_list_is_cut():
     lattice = lattices.Lattice.read(LATTICE.splitlines(), lm_scale=2.0)
     best = lattices.nbest(lattice, lambda *words: LM[words], 2, word_reward=-5.0)
     assert [words for words, *_ in best] == [("cat",), ("read", "cat")]
 
 
-def test_where_nothing_was_recognised_the_hypothesis_is_empty(lattices):
+def test_where_nothing_was_recognised_the_hypothesis_is_empty():
     lattice = lattices.Lattice.of_slots([])
     assert lattices.nbest(lattice, lambda *words: -3.0, 5, 2.0, 0.1) == [((), 0.0, -3.0)]
 
 
-def test_the_noise_has_the_stated_ratio_and_the_spectrum_of_the_speech(recognised):
+def test_the_noise_has_the_stated_ratio_and_the_spectrum_of_the_speech():
     rng = np.random.default_rng(0)
     speech = (8000 * np.sin(np.arange(4000) * 0.2) * rng.random(4000)).astype(np.int16)
     noise = recognised.noisy(speech, 10.0, np.random.default_rng(1)).astype(float) - speech
@@ -83,12 +75,12 @@ def test_the_noise_has_the_stated_ratio_and_the_spectrum_of_the_speech(recognise
     np.testing.assert_allclose(of_noise, of_speech / math.sqrt(10), atol=60)
 
 
-def test_the_dictionary_keeps_the_pronunciations_of_the_words(recognised):
+def test_the_dictionary_keeps_the_pronunciations_of_the_words():
     lines = ["mat M AE T\n", "read R EH D\n", "read(2) R IY D\n", "reads R IY D Z\n"]
     assert recognised.pronunciations(lines, {"read", "mat", "zoo"}) == lines[:3]
 
 
-def test_a_killed_program_goes_on_after_the_last_whole_line(recognised, tmp_path):
+def test_a_killed_program_goes_on_after_the_last_whole_line(tmp_path):
     path, said, asked = tmp_path / "rows.jsonl", [["a"], ["b"], ["c"]], []
 
     def recognise(number, words):
@@ -103,7 +95,7 @@ def test_a_killed_program_goes_on_after_the_last_whole_line(recognised, tmp_path
     assert recognised.resumed(path, said, None) == rows
 
 
-def test_other_settings_need_another_folder(recognised, tmp_path):
+def test_other_settings_need_another_folder(tmp_path):
     path = tmp_path / "recognition.json"
     for settings in ({"snr": 30.0}, {"snr": 30.0}):
         recognised.check_settings(path, settings)
@@ -113,7 +105,7 @@ def test_other_settings_need_another_folder(recognised, tmp_path):
         recognised.check_settings(path, {"snr": 20.0})
 
 
-def test_facts_tell_how_often_the_first_hypothesis_is_the_recognisers(recognised, monkeypatch):
+def test_facts_tell_how_often_the_first_hypothesis_is_the_recognisers(monkeypatch):
     monkeypatch.setattr(recognised.subprocess, "run",
                         lambda *a, **k: types.SimpleNamespace(stdout="version: flite-2.2-current"))
     rows = [{"best": ["a"], "seconds": 1800, "nbest": [[["a"], -1, -1]]},
@@ -125,10 +117,9 @@ def test_facts_tell_how_often_the_first_hypothesis_is_the_recognisers(recognised
 
 
 @pytest.fixture(scope="module")
-def recogniser(recognised, tmp_path_factory):
+def recogniser(tmp_path_factory):
     """PocketSphinx with a bigram model of two sentences, and the model itself."""
     pytest.importorskip("pocketsphinx")
-    corrupted = importlib.import_module("experiments.inputs.corrupted_nbest")
     text = [0, *VOCABULARY.encode("the cat sat on the mat".split()), 0,
             *VOCABULARY.encode("the cat read".split()), 0, *VOCABULARY.encode(["on"]), 0]
     text = np.array(text * 2 + [1, 3, 5, 0])
@@ -139,10 +130,7 @@ def recogniser(recognised, tmp_path_factory):
 
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
-def test_the_scores_of_a_list_are_those_of_the_recogniser(
-    recognised, lattices, recogniser, tmp_path
-):
-    corrupted = importlib.import_module("experiments.inputs.corrupted_nbest")
+def test_the_scores_of_a_list_are_those_of_the_recogniser(recogniser, tmp_path):
     hear, bigram = recogniser
     samples = recognised.spoken("the cat sat on the mat".split(), "slt", tmp_path)
     assert hear.words == set(WORDS) - {"<eos>", "<unk>"}
@@ -168,7 +156,7 @@ def test_the_scores_of_a_list_are_those_of_the_recogniser(
 
 
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
-def test_an_utterance_does_not_depend_on_those_before_it(recognised, recogniser, tmp_path):
+def test_an_utterance_does_not_depend_on_those_before_it(recogniser, tmp_path):
     hear, _ = recogniser
     one, two = (recognised.spoken(words.split(), voice, tmp_path) for words, voice in (
         ("the cat read", "slt"), ("on the mat the cat sat", "rms")))

@@ -1,9 +1,9 @@
-import importlib
 import pathlib
 
 import numpy as np
 import pytest
 
+from experiments.measurements import rescoring as report
 from tfsoftmax.nbest import rescoring
 
 SAID = [["the", "cat", "sat"], ["on", "the", "mat"], ["a", "dog", "sat"], ["on", "a", "cat"]]
@@ -18,13 +18,12 @@ def lists(tmp_path_factory):
         for i, words in enumerate(SAID):
             said.write(f"u{i} {' '.join(words)}\n")
             file.write(f"u{i} 0 -1 {' '.join(words[:2])}\nu{i} -1 -3 {' '.join(words)}\n")
-    lists = importlib.import_module("experiments.measurements.rescoring").Lists(directory, "test")
+    lists = report.Lists(directory, "test")
     lists.directory = directory
     return lists
 
 
 def test_a_run_is_scored_with_its_states_carried_and_without(lists, finished_run, monkeypatch):
-    report = importlib.import_module("experiments.measurements.rescoring")
     monkeypatch.setattr(report, "BATCH", 1)  # of more streams than sentences none carries a state
     found = {name: lm for name, lm, _ in report.scored(finished_run.directory, lists, lists)}
     name = pathlib.Path(finished_run.directory).name
@@ -35,13 +34,11 @@ def test_a_run_is_scored_with_its_states_carried_and_without(lists, finished_run
 
 
 def test_lists_may_be_cut_to_their_first_hypotheses(lists):
-    report = importlib.import_module("experiments.measurements.rescoring")
     short = report.Lists(lists.directory, "test", hypotheses=1)
     assert short.nbest.sentences == tuple(tuple(words[:2]) for words in SAID)
 
 
 def test_the_report_orders_oracle_rescored_and_first(lists):
-    report = importlib.import_module("experiments.measurements.rescoring")
     lm = np.array([-9, -2, -9, -2, -9, -2, -1, -2.0])
     grid = {"lm_weight": (0.0, 1.0), "old_lm_weight": (0.0,), "arpa_weight": (0.0,),
             "word_penalty": (0.0,)}

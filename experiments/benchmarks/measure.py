@@ -99,56 +99,42 @@ def measure_group(cases, problem, budget_seconds, start=Worker, say=print):
         [(case, answer of `build`, {measure: [seconds]}, {measure: peak bytes}, {measure: value})]
         of the cases that could be run, where a value is what the first run returned.
     """
-    workers = [start(case, problem) for case in cases]
+    workers, results, wanted = [start(case, problem) for case in cases], {}, {}
+
+    def attempt(function, worker, *arguments):
+        """Does something with a worker. One that fails loses its results."""
+        try:
+            function(worker, *arguments)
+        except Failed as error:
+            say(f"  {error}")
+            results.pop(worker, None)
+
+    def begin(worker):
+        answer, seconds, peaks, values = worker.build(), {}, {}, {}
+        if "missing" in answer:
+            raise Failed(f"{worker.case.name} is left out: {answer['missing']}")
+        for measure in answer["measures"]:
+            values[measure] = worker.run(measure)["value"]
+            memory = answer["memory"] and measure not in (FLOOR, MOVES)
+            second = worker.run(measure, memory)
+            peaks[measure] = second["peak_bytes"]
+            seconds[measure] = []
+            wanted[worker, measure] = samples_wanted(second["seconds"], budget_seconds)
+            if second["seconds"] >= SLOW_SECONDS:
+                seconds[measure].append(second["seconds"])
+                wanted[worker, measure] -= 1
+        results[worker] = worker.case, answer, seconds, peaks, values
+
+    def sample(worker, measure):
+        results[worker][2][measure].append(worker.run(measure)["seconds"])
+
     try:
-        built = _build(workers, say)
-        seconds, peaks, values, wanted = {}, {}, {}, {}
-        for worker, answer in list(built.items()):
-            try:
-                for measure in answer["measures"]:
-                    key = worker, measure
-                    values[key] = worker.run(measure)["value"]
-                    memory = answer["memory"] and measure not in (FLOOR, MOVES)
-                    second = worker.run(measure, memory)
-                    peaks[key] = second["peak_bytes"]
-                    wanted[key] = samples_wanted(second["seconds"], budget_seconds)
-                    seconds[key] = []
-                    if second["seconds"] >= SLOW_SECONDS:
-                        seconds[key].append(second["seconds"])
-                        wanted[key] -= 1
-            except Failed as error:
-                say(f"  {error}")
-                del built[worker]
-        wanted = {key: count for key, count in wanted.items() if key[0] in built}
-        for worker, measure in turns(wanted):
-            if worker not in built:
-                continue
-            try:
-                seconds[worker, measure].append(worker.run(measure)["seconds"])
-            except Failed as error:
-                say(f"  {error}")
-                del built[worker]
-        return [
-            (worker.case, answer, *(
-                {m: of[worker, m] for m in answer["measures"]} for of in (seconds, peaks, values)
-            )) for worker, answer in built.items()
-        ]
+        for worker in workers:
+            attempt(begin, worker)
+        for worker, measure in turns({k: n for k, n in wanted.items() if k[0] in results}):
+            if worker in results:
+                attempt(sample, worker, measure)
+        return list(results.values())
     finally:
         for worker in workers:
             worker.close()
-
-
-def _build(workers, say):
-    """{worker: answer of `build`} of the workers whose cases can be measured."""
-    built = {}
-    for worker in workers:
-        try:
-            answer = worker.build()
-        except Failed as error:
-            say(f"  {error}")
-            continue
-        if "missing" in answer:
-            say(f"  {worker.case.name} is left out: {answer['missing']}")
-        else:
-            built[worker] = answer
-    return built

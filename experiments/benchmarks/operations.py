@@ -9,7 +9,6 @@ traced steps the one with the median sum counts. Writes README.md, operations.js
 """
 
 import collections
-import fnmatch
 import json
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ from absl import flags
 from experiments.benchmarks import head_suites
 from experiments.benchmarks.measure import in_a_process
 from experiments.benchmarks.problem import Problem
-from experiments.framework import markdown, pictures
+from experiments.framework import markdown, pictures, runner
 from tfsoftmax.commands import program
 
 LEFT_OUT = ("sequential", "without replacement")
@@ -56,14 +55,12 @@ def main():
 
     options = flags.FLAGS
     problem = Problem(options.vocab_size, options.units)
-    patterns, table = options.only or ["*"], {}
-    for case in head_suites.heads(options.vocab_size):
-        chosen = any(fnmatch.fnmatch(case.name, p) for p in patterns)
-        if case.kind == "head" and chosen and not any(o in case.name for o in LEFT_OUT):
-            table[case.name] = in_a_process(seconds_by_kind, case, problem, options.traces)
-            print(*row_of(case.name, table[case.name]), sep=" | ", flush=True)
-    if not table:
-        sys.exit(f"error: `only` must match a head. Received: only={options.only}")
+    cases, table = head_suites.heads(options.vocab_size), {}
+    traced = [case for case in cases
+              if case.kind == "head" and not any(text in case.name for text in LEFT_OUT)]
+    for case in runner.select(traced, options.only):
+        table[case.name] = in_a_process(seconds_by_kind, case, problem, options.traces)
+        print(*row_of(case.name, table[case.name]), sep=" | ", flush=True)
     write(table, problem, hardware(), Path(options.results))
 
 

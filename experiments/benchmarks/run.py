@@ -98,17 +98,14 @@ def planned(suites, options):
 
 def speed(options):
     """The runs of an experiment as one group of whole training steps."""
-    from experiments.framework import catalogue
+    from experiments.framework import catalogue, runner
 
     if not (options.experiment and options.data):
         raise ValueError(
             "`experiment` and `data` must both be given for speed. "
             f"Received: experiment={options.experiment!r}, data={options.data!r}"
         )
-    runs = [run for run in catalogue.load(options.experiment).RUNS
-            if chosen(run.name, options.only)]
-    if not runs:
-        raise ValueError(f"`only` must match a run. Received: {options.only}")
+    runs = runner.select(catalogue.load(options.experiment).RUNS, options.only)
     corpus = runs[0].task.corpus.load(options.data)
     problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden_units,
                       corpus.batch_size, round(corpus.positions / corpus.batch_size), options.data)

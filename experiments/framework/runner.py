@@ -13,7 +13,11 @@ PATIENCE_SECONDS = 20  # after Ctrl-C, for `tfsoftmax train` to end its step and
 
 
 def select(runs, patterns):
-    """The runs whose names match one of the patterns, or all runs if there are no patterns."""
+    """The runs or cases whose names match one of the patterns, or all if there are no patterns.
+
+    Raises:
+        ValueError: if a pattern matches none of them.
+    """
     names = [run.name for run in runs]
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):

@@ -12,7 +12,6 @@ MIDDLE_SIZES = (44_370, 200_606)
 FORWARD, GRADIENTS, STEP = "forward", "gradients", "step"
 FLOOR, MOVES = "floor", "moves"  # bare products, and bare moves of the rows that a step changes
 NATS = "nats of N"
-MEAN_WORDS = 17  # of the sentences of a made-up text
 MODULES = ("embedding", "recurrent", "head")
 PARTS = (*MODULES, "optimiser")
 WHOLE = "whole step"

@@ -5,6 +5,8 @@ import dataclasses
 import numpy as np
 
 BLOCKS, ATTENTION_HEADS, ATTENDED = 2, 8, 128  # of a Transformer, which reads rows of 128 words
+MEAN_WORDS = 17  # of the sentences of a made-up text
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -105,3 +107,11 @@ class Problem:
             f"`data` must hold at least {self.positions} tokens to train on. "
             f"Received: {len(found)}"
         )
+
+
+def sentences_by_zipf(vocab_size, count, seed):
+    """Ids of made-up sentences, whose words follow Zipf's law, as a list of arrays."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.geometric(1 / MEAN_WORDS, count)
+    ids = (vocab_size ** rng.random(lengths.sum())).astype(np.int64) - 1
+    return np.split(ids, np.cumsum(lengths)[:-1])

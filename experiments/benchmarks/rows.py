@@ -6,6 +6,8 @@ import os
 import statistics
 import time
 
+import numpy as np
+
 from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, MOVES, NATS, STEP, WHOLE
 
 COLUMNS = (
@@ -19,9 +21,7 @@ KEY = ("suite", "case", "measure", "V", "D", "N", "labels", "precision", "jit", 
 
 def quartiles(values):
     """The quartiles of one or more values, interpolated between neighbours."""
-    if len(values) == 1:
-        return (values[0],) * 3
-    return tuple(statistics.quantiles(values, n=4, method="inclusive"))
+    return tuple(np.percentile(values, (25, 50, 75)).tolist())
 
 
 def rows_of(suite, problem, labels, results, hardware, load_average, others=None):

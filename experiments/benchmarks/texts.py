@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from experiments.benchmarks.cases import MEAN_WORDS, cutoffs_of, ways_of
+from experiments.benchmarks.cases import cutoffs_of, ways_of
 from experiments.benchmarks.floor import Product
+from experiments.benchmarks.problem import sentences_by_zipf
 from experiments.benchmarks.programs import Program, parameters_of
 from tfsoftmax.lm.head_names import HEAD_NAMES
 
@@ -131,11 +132,8 @@ def products(head, units, rows, labels):
 
 def sentences_of(vocabulary, count=SENTENCES):
     """Sentences of words by Zipf's law."""
-    rng = np.random.default_rng(5)
-    lengths = rng.geometric(1 / MEAN_WORDS, count)
-    ids = (len(vocabulary) ** rng.random(lengths.sum())).astype(int) - 1
-    words = [vocabulary.words[max(2, i)] for i in ids]
-    return [words[end - n : end] for n, end in zip(lengths, np.cumsum(lengths))]
+    found = sentences_by_zipf(len(vocabulary), count, 5)
+    return [[vocabulary.words[max(2, i)] for i in ids] for ids in found]
 
 
 def hypotheses_of(vocabulary):

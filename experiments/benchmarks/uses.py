@@ -10,7 +10,8 @@ import tempfile
 import types
 from pathlib import Path
 
-from experiments.benchmarks.cases import MEAN_WORDS, Case, cutoffs_of, ways_of
+from experiments.benchmarks.cases import Case, cutoffs_of, ways_of
+from experiments.benchmarks.problem import sentences_by_zipf
 from experiments.benchmarks.programs import Program, built_head, parameters_of
 from experiments.benchmarks.runtimes import RUNTIMES
 from tfsoftmax.lm.head_names import HEAD_NAMES
@@ -269,13 +270,7 @@ def command(case, problem):
 
 def written(path, problem, sentences):
     """Writes sentences of words by Zipf's law, one a line; returns how many words they have."""
-    import numpy as np
-
-    rng = np.random.default_rng(4)
-    lengths = rng.geometric(1 / MEAN_WORDS, sentences)
-    ranks = (problem.vocab_size ** rng.random(lengths.sum())).astype(np.int64) - 1
-    named = np.array(problem.words())[ranks]
+    words, found = problem.words(), sentences_by_zipf(problem.vocab_size, sentences, 4)
     with open(path, "w", encoding="utf-8") as file:
-        for words in np.split(named, np.cumsum(lengths)[:-1]):
-            file.write(" ".join(words) + "\n")
-    return int(lengths.sum())
+        file.writelines(" ".join(words[i] for i in ids) + "\n" for ids in found)
+    return sum(map(len, found))

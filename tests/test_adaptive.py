@@ -204,6 +204,7 @@ def test_automatic_cutoffs_are_found_once_and_kept(monkeypatch):
       for cutoffs in ([], [0, 4], [4, 4], [9, 4], [4, 13], [4.5, 9])),
     (None, {}, "cutoffs", 'or "auto" together with `counts`'),
     ([4], {"projection_factor": 0.5}, "projection_factor", "be at least 1"),
+    ([4], {"label_smoothing": 1.0}, "label_smoothing", "lie in [0, 1)"),
     ([4], {"counts": [1, 2]}, "counts", "one number for each of 13 words"),
     (None, {"counts": np.full(V, np.nan)}, "counts", "Received: nan for word 0"),
     ([4], {"permutation": np.zeros(V, int)}, "permutation", "hold each word id"),
@@ -227,6 +228,8 @@ def test_vocabularies_give_their_counts():
     head = head_for(vocabulary, AdaptiveSoftmax, cutoffs=[2, 4])
     np.testing.assert_array_equal(head.bands.permutation, [1, 4, 3, 2, 0])
     np.testing.assert_allclose(head.bands.shares, [7 / 25, 1 / 25])
+    own = head_for(vocabulary, AdaptiveSoftmax, cutoffs=[2, 4], counts=[5, 4, 3, 2, 1])
+    assert own.bands.order.identity
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])

@@ -1,6 +1,5 @@
 """DifferentiatedSoftmax against float64 loops, a block-diagonal full softmax, and its promise."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,10 +8,9 @@ from cases import UNITS, assert_all_close, positions, prepared, with_gradients
 from graph_helper import largest_tensor
 from references import full_log_probs
 from refusals import refuses
-from tfsoftmax import FullSoftmax, Vocabulary
+from tfsoftmax import FullSoftmax
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.heads.differentiated import DifferentiatedSoftmax, block_units
-from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.support.budgets import CHUNK_ROWS
 
 V, CUTOFFS = 13, [3, 8]
@@ -115,15 +113,6 @@ def test_bands_have_any_objective_of_a_full_softmax(soft_cap, options, subset):
     assert_all_close(gradients, expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("label", [-1, V])
-def test_labels_outside_the_vocabulary_are_an_error(label):
-    hidden, labels = positions(V, 5)
-    labels[3] = label
-    rows = built(units=[4, 2, 1]).distribution().by_rank
-    with pytest.raises(tf.errors.InvalidArgumentError, match="indices.* is not in"):
-        rows.nats(tf.constant(hidden), tf.constant(labels))
-
-
 def test_projected_with_all_units_is_full_softmax():
     head = built(projected=True, projection_factor=1.0)
     assert not head.projections
@@ -131,18 +120,6 @@ def test_projected_with_all_units_is_full_softmax():
     kernel = np.concatenate([w.numpy() for w in head.kernels])
     expected = full_log_probs(hidden, kernel, np.concatenate([b.numpy() for b in head.biases]))
     np.testing.assert_allclose(head.log_probs(hidden), expected, rtol=1e-5, atol=1e-5)
-
-
-def test_order_of_ids_is_irrelevant():
-    """The same words under other ids have the same probabilities, by counts or by permutation."""
-    shuffle = np.random.default_rng(3).permutation(V)
-    distinct = np.arange(1, V + 1)[::-1] ** 2
-    hidden, _ = positions(V, 5)
-    expected = built(counts=distinct).log_probs(hidden).numpy()[:, shuffle]
-    by_counts = built(counts=distinct[shuffle])
-    by_words = built(permutation=np.argsort(shuffle))
-    np.testing.assert_allclose(by_counts.log_probs(hidden), expected, rtol=1e-6)
-    np.testing.assert_allclose(by_words.log_probs(hidden), expected, rtol=1e-6)
 
 
 def test_no_tensor_of_all_positions_by_all_words():
@@ -169,17 +146,6 @@ def test_fewer_weights_than_full_softmax(projected, kernels, projections):
     assert [w.shape for w in head.projections] == projections
 
 
-@pytest.mark.parametrize("cutoffs, units, initializer", [
-    ([6], [3, 4], "glorot_uniform"),
-    ([4, 8], [3, 3, 1], keras.initializers.RandomUniform(-1, 1)),
-])
-def test_bands_start_from_weights_of_their_own(cutoffs, units, initializer):
-    keras.utils.set_random_seed(0)
-    head = DifferentiatedSoftmax(12, cutoffs, units=units, kernel_initializer=initializer)
-    head.build((None, 7))
-    assert not np.isin(head.kernels[0].numpy(), head.kernels[1].numpy()).any()
-
-
 @pytest.mark.parametrize(
     "size, bands, factor", [(7, 3, 4.0), (3, 3, 10.0), (512, 4, 2.0), (5, 1, 4.0)]
 )
@@ -187,15 +153,6 @@ def test_blocks_take_all_units_and_fall(size, bands, factor):
     units = block_units(size, bands, factor)
     assert sum(units) == size and len(units) == bands
     assert min(units) >= 1 and units == sorted(units, reverse=True)
-
-
-def test_a_vocabulary_gives_the_counts():
-    words = ["<unk>", "b", "<eos>", "a"]
-    vocabulary = Vocabulary(words, [1, 9, 3, 5])
-    head = head_for(vocabulary, DifferentiatedSoftmax, cutoffs=[1])
-    assert head.bands.order.ids.tolist() == [1, 3, 2, 0]
-    own = head_for(vocabulary, DifferentiatedSoftmax, cutoffs=[1], counts=[4, 3, 2, 1])
-    assert own.bands.order.identity
 
 
 @pytest.mark.parametrize("name, rule, options", [

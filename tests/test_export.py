@@ -137,15 +137,6 @@ def test_a_batch_without_words_scores_the_end_of_empty_sentences(loaded):
     assert first == pytest.approx(second, rel=1e-6) and first < 0
 
 
-def test_next_word_lists_the_first_k_of_the_longest_list(loaded):
-    words = tf.constant([["w1", "ß"], ["w2", ""]])
-    everything = loaded.next_word(words, tf.constant(4))
-    for k in range(1, 4):
-        found = loaded.next_word(words, tf.constant(k))
-        np.testing.assert_array_equal(found["words"], everything["words"][:, :k])
-        np.testing.assert_allclose(found["log_probs"], everything["log_probs"][:, :k], rtol=1e-5)
-
-
 def test_a_model_of_nan_names_no_next_words(tmp_path):
     model, directory = make_model("full"), str(tmp_path / "model")
     model.get_layer("head").bias.assign_add(tf.fill([len(VOCABULARY)], np.nan))
@@ -171,12 +162,6 @@ def test_next_word_searches_for_few_words_if_it_is_asked_for_few(tmp_path, monke
     for k in (0, 13):  # either of the two searches checks it
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 12\]"):
             saved.next_word(tf.constant([["w1"]]), tf.constant(k))
-
-
-@pytest.mark.parametrize("k", [0, 5])
-def test_k_out_of_range_is_named(loaded, k):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`k` must lie in \[1, 4\]"):
-        loaded.next_word(tf.constant([["w1"]]), tf.constant(k))
 
 
 def test_models_that_do_not_fit_are_refused(tmp_path):

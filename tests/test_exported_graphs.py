@@ -145,12 +145,3 @@ def test_gradients_through_an_exported_graph_are_those_of_the_method(case):
 
     ours = tf.function(lambda: gradients(layer), autograph=False)()
     assert_all_close(ours, gradients(head.log_prob), rtol=1e-4)
-
-
-def test_a_method_of_a_head_in_a_graph_reads_without_copies():
-    head = FullSoftmax(150)
-    head.build((None, UNITS))
-    function = tf.function(lambda h: head.top_k(h, 5)).get_concrete_function(
-        tf.TensorSpec((4, UNITS))
-    )
-    assert "DisableCopyOnRead" in operations(function.graph)

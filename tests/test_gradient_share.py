@@ -185,12 +185,6 @@ def test_odd_sizes(positions, vocab_size):
             np.testing.assert_allclose(gradient, exact, atol=1e-6)
 
 
-def test_weights_of_zero_have_no_gradient():
-    _, drawing, hidden, labels, weights = heads(SHARE)
-    for gradient in known_weights(drawing, hidden, labels, 0 * weights)[2]:
-        np.testing.assert_array_equal(gradient, 0)
-
-
 def test_what_is_not_finite_reaches_the_gradients():
     """Scales of losses in float16 adapt by it."""
     _, drawing, hidden, labels, weights = heads(SHARE)

@@ -139,6 +139,22 @@ def test_loss_and_nats_returns_the_weighted_training_loss(case, count):
         )
 
 
+@every_head
+def test_an_assignment_after_the_loss_does_not_change_its_gradient(case):
+    head, (hidden, labels) = built(case, V), positions(V, 5)
+    weights, found = head.get_weights(), []
+    for factor in (1, -3):
+        rewind(head).set_weights(weights)
+        sources = [w.value for w in head.trainable_weights]
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head.training_loss(hidden, labels))
+        for weight in head.trainable_weights:
+            weight.assign(factor * weight)
+        found.append(tape.gradient(loss, sources))
+    for ours, wanted in zip(*found):
+        np.testing.assert_array_equal(*map(tf.convert_to_tensor, (ours, wanted)))
+
+
 @every_compiled_head
 def test_graph_equals_eager(case):
     check_that_graph_equals_eager(built(case, V), False, [5, 1100, 0])
@@ -242,8 +258,8 @@ def test_a_wrong_label_is_nan_where_xla_drops_assertions(case):
 
 
 @every_head
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.int64])
-def test_labels_of_any_integer_type(case, dtype):
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int8, np.int64, np.float32, np.float64])
+def test_whole_numbers_of_any_type_are_labels(case, dtype):
     head, (hidden, labels) = built(case, 256), positions(256, 5)
     labels[:] %= 128
     np.testing.assert_array_equal(

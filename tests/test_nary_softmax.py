@@ -157,25 +157,6 @@ def test_gradients_pass_through_control_flow(flow, weighted):
     assert_equal(gradients(), results(head, hidden, labels, ones)[3:])
 
 
-def test_an_assignment_after_the_loss_does_not_change_its_gradient():
-    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
-    wanted = results(head, hidden, labels, np.ones(9, np.float32))[3:]
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(head.training_loss(hidden, labels))
-    head.kernel.assign(-3 * head.kernel)
-    found = tape.gradient(loss, [head.kernel.value, head.bias.value])
-    assert_equal([tf.convert_to_tensor(gradient) for gradient in found], wanted)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_batches_of_none_and_one(count):
-    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, count)
-    total, nats = head.loss_and_nats(hidden, labels, np.ones(count, np.float32))
-    assert nats.shape == (count,) and bool(total > 0) == bool(count)
-    assert head.training_loss(hidden, labels).shape == (count,)
-    assert head.log_probs(hidden).shape == (count, V)
-
-
 def test_the_corpus_tree_of_the_blog():
     """P(football) = P(0 → 1) P(1 → 3) P(3 → football)."""
     tree = tree_builders.from_nested(GOLF_AND_VIOLIN, {word: i for i, word in enumerate(WORDS)})

@@ -1,8 +1,6 @@
 """Facts about `load_embeddings` and `apply_embeddings`."""
 
 import gzip
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -161,9 +159,3 @@ def test_apply_refuses_vectors_of_another_size():
     layer.build()
     with pytest.raises(ValueError, match=r"shape \(3, 4\). Received: vectors of shape \(3, 3\)"):
         apply_embeddings(layer, ROWS, VECTORS)
-
-
-def test_reading_vectors_does_not_import_tensorflow():
-    module = "tfsoftmax.lm.pretrained"
-    code = f"import sys, tfsoftmax_command, {module}; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -102,11 +102,6 @@ def test_samplers_survive_serialisation(name):
     assert_all_equal(sampler.sample(LABELS, 4, 0), again.sample(LABELS, 4, 0))
 
 
-def test_counts_out_of_order_warn_the_log_uniform_sampler():
-    with pytest.warns(UserWarning, match="do not fall"):
-        LogUniform(4, [5, 6, 1, 1])
-
-
 @pytest.mark.filterwarnings("error")
 def test_counts_that_fall_do_not_warn():
     assert LogUniform(4, [6, 5, 1, 1]).get_config()["vocab_size"] == 4

@@ -62,17 +62,6 @@ def test_scores_and_log_z_are_those_of_the_loops(bias, soft_cap):
     np.testing.assert_allclose(error, expected[1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("size", [1, 2, 17, V - 1, V])
-def test_inclusion_probabilities_add_up_and_are_proportional(size):
-    inclusion = inclusion_probabilities(COUNTS, size).numpy()
-    assert inclusion.sum() == pytest.approx(size) and inclusion.max() <= 1
-    below = inclusion < 1
-    np.testing.assert_allclose(
-        inclusion[below] * COUNTS[below].sum(), COUNTS[below] * inclusion[below].sum()
-    )
-    assert COUNTS[~below].min(initial=np.inf) >= COUNTS[below].max(initial=0)
-
-
 def test_a_sample_has_each_word_as_often_as_its_probability_says():
     inclusion = inclusion_probabilities(1 / np.arange(1, 31), 8).numpy()
     draws, seen = 4000, np.zeros(30)

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from cases import (
-    UNITS,
     assert_all_close,
     assert_all_equal,
     chosen,
@@ -75,13 +74,6 @@ def test_every_cluster_has_words_within_the_limit():
     assert len(sizes) == 7 and sizes.min() > 0 and sizes.max() <= 1.5 * np.sqrt(V)
 
 
-def test_the_two_projections_begin_differently():
-    for initializer in ("glorot_uniform", keras.initializers.RandomUniform(-0.1, 0.1)):
-        head = SelfOrganisedSoftmax(V, counts(), kernel_initializer=initializer)
-        head.build((None, UNITS))
-        assert np.any(head.cluster_projection.numpy() != head.word_projection.numpy())
-
-
 def test_preferences_are_smoothed_log_probabilities():
     """Equation 9, occurrence by occurrence, for words that stand once in a batch."""
     head, kept = built(), 1 - 1 / np.maximum(counts(), 1)
@@ -96,13 +88,6 @@ def test_preferences_are_smoothed_log_probabilities():
             expected[word] = kept[word] * expected[word] + (1 - kept[word]) * row
         head.training_loss(hidden, labels)
     np.testing.assert_allclose(head.preferences, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_positions_without_weight_are_not_observed():
-    head, (hidden, labels) = built(), positions(V, 9)
-    before = head.preferences.numpy()
-    head.loss_and_nats(hidden, labels, np.zeros(9, np.float32))
-    np.testing.assert_array_equal(head.preferences, before)
 
 
 def test_a_frozen_head_observes_and_reassigns_nothing():

@@ -104,15 +104,6 @@ def test_a_checkpoint_of_two_workers_goes_on_with_full_softmax_and_back(written,
     assert again.evaluate(words, labels, verbose=0) == model.evaluate(words, labels, verbose=0)
 
 
-def test_no_file_holds_more_rows_than_a_shard(written):
-    with open(os.path.join(written[0], FIRST, "manifest.json"), encoding="utf-8") as file:
-        manifest = json.load(file)
-    sharded = {key for key, (shape, _) in manifest["variables"].items() if shape[:1] == [V]}
-    rows = {(entry["first"], entry["rows"]) for entry in manifest["files"]
-            if entry["key"] in sharded - {"weights/0", "optimizer/2", "optimizer/3"}}
-    assert rows == {(0, V // 2), (V // 2, V - V // 2)}
-
-
 def test_a_damaged_checkpoint_changes_nothing(tmp_path):
     model, folder = alone(), tmp_path / FIRST
     sharded_checkpoints.save(model, folder)

@@ -8,8 +8,7 @@ import tensorflow as tf
 from cases import UNITS, assert_all_close, chosen, positions, prepared, with_gradients
 from references import full_log_probs
 from refusals import refuses
-from tfsoftmax import Shortlist, Vocabulary
-from tfsoftmax.lm.head_options import head_for
+from tfsoftmax import Shortlist
 from tfsoftmax.ngrams.backoff import BackoffBigrams
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.ngrams.previous_word import PreviousWord, without_word
@@ -161,17 +160,6 @@ def test_words_outside_the_shortlist_do_not_teach_without_the_node():
     assert not np.any(gradient[:2]) and np.all(gradient[2])
 
 
-def test_order_of_ids_is_irrelevant():
-    """The same words under other ids have the same probabilities."""
-    shuffle = np.random.default_rng(3).permutation(V)
-    distinct = np.arange(1, V + 1) ** 2
-    hidden, _ = positions(V, 5)
-    heads = [built(counts=c) for c in (distinct, distinct[shuffle])]
-    np.testing.assert_allclose(
-        heads[0].log_probs(hidden).numpy()[:, shuffle], heads[1].log_probs(hidden), rtol=1e-6
-    )
-
-
 @pytest.mark.parametrize("permutation", ["ids", np.arange(V)])
 def test_words_may_be_told_in_order(permutation):
     head = Shortlist(V, S, tail_log_probs=np.zeros(V), permutation=permutation)
@@ -218,14 +206,6 @@ def test_top_k_never_forms_all_logits():
     graph = top.get_concrete_function(tf.TensorSpec(hidden.shape)).graph
     sizes = [t.shape.num_elements() or 0 for op in graph.get_operations() for t in op.outputs]
     assert max(sizes) <= 50_021  # the order of the words, once
-
-
-def test_a_vocabulary_gives_the_counts():
-    words = ["<unk>", "b", "<eos>", "a"]
-    head = prepared(head_for(Vocabulary(words, [1, 9, 3, 5]), Shortlist, shortlist=2))
-    hidden, _ = positions(4, 2)
-    log_probs = head.log_probs(hidden).numpy()
-    np.testing.assert_allclose(log_probs[:, 2] - log_probs[:, 0], np.log(3), rtol=1e-5)
 
 
 def test_shares_need_the_node():

@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -15,7 +14,6 @@ from tfsoftmax.distributions import tree as ops
 from tfsoftmax.distributions import tree_search as search
 from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.ops import chunks
-from tfsoftmax.optimizers import Adagrad
 from tfsoftmax.partitions import code_files, tree_builders
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
@@ -76,15 +74,6 @@ def test_gradient_has_each_node_once_and_no_other():
     for gradient in tape.gradient(loss, [w.value for w in head.weights]):
         assert isinstance(gradient, tf.IndexedSlices)
         assert sorted(gradient.indices.numpy()) == sorted(touched)
-
-
-@pytest.mark.parametrize("vocab_size", [2, V, 1000])
-@pytest.mark.parametrize("count", [0, 1])
-def test_batches_of_none_and_one(vocab_size, count):
-    head, (hidden, labels) = tree_head(vocab_size), positions(vocab_size, count)
-    nats, gradients = with_gradients(head.training_loss, head.weights, hidden, labels)
-    assert nats.shape == (count,) and head.log_probs(hidden).shape == (count, vocab_size)
-    assert all(bool(np.any(g)) == bool(count) for g in gradients)
 
 
 def test_top_k_and_log_probs_are_the_same_in_chunks(monkeypatch):
@@ -193,22 +182,6 @@ def test_a_vocabulary_gives_counts_and_words(tmp_path):
     assert codes[0][0] == codes[3][0] == 1 and codes[1] == [0, 0] and codes[2][:2] == [0, 1]
     again = TreeSoftmax.from_config(head.get_config())  # which needs no file any more
     assert again.tree.codes() == codes
-
-
-def test_learns_a_distribution_exactly():
-    """With biases alone the head can be any distribution: its perplexity reaches the entropy."""
-    head = TreeSoftmax(7, counts=[5, 4, 3, 2, 1, 1, 0])
-    inputs = keras.Input((1,))
-    model = keras.Model(inputs, head(inputs))
-    from tfsoftmax.losses import SoftmaxLoss
-
-    model.compile(Adagrad(1.0), SoftmaxLoss())
-    labels = np.repeat(np.arange(6), [5, 4, 3, 2, 1, 1])
-    hidden = np.zeros((16, 1), np.float32)
-    repeated = np.tile(hidden, (400, 1)), np.tile(labels, 400)
-    model.fit(*repeated, batch_size=16, shuffle=False, verbose=0)
-    p = np.array([5, 4, 3, 2, 1, 1]) / 16
-    np.testing.assert_allclose(model.evaluate(hidden, labels, verbose=0), -p @ np.log(p), atol=2e-3)
 
 
 @pytest.mark.parametrize("name, rule, vocab_size, options", [

@@ -1,8 +1,6 @@
 """Facts about `Vocabulary`."""
 
 import hashlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -112,9 +110,3 @@ def test_a_byte_order_mark_is_no_part_of_a_word_unless_it_was_one(tmp_path):
 def test_build_refuses_impossible_limits(name, value):
     with refuses(name, "be at least"):
         Vocabulary.build(COUNTS, **{name: value})
-
-
-def test_import_does_not_load_tensorflow():
-    modules = "sys, tfsoftmax_command, tfsoftmax.support.vocabulary"
-    code = f"import {modules}; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -10,15 +10,12 @@ import pytest
 import tensorflow as tf
 
 from cases import UNITS, positions, ready
-from tfsoftmax.distributions.sampled import sampled_loss
 from tfsoftmax.heads import NCE, FullSoftmax, SampledSoftmax
-from tfsoftmax.ops.criteria import Hits, logistic, softmax
 from tfsoftmax.samplers.base import Candidates
 
 V, N = 13, 6
 IDS = np.array([1, 0, 7, 3, 12, 9, 7, 0], np.int32)  # 0 and 12 are labels, 7 and 0 come twice
 EXPECTED = np.linspace(0.1, 2.5, V)  # of each word, some above one
-LOSSES = {"softmax": softmax, "logistic": logistic}
 
 
 def problem():
@@ -31,42 +28,6 @@ def problem():
 def candidates(labels, ids=IDS):
     log_expected = np.log(EXPECTED).astype(np.float32)
     return Candidates(*map(tf.constant, (ids, log_expected[ids], log_expected[labels])))
-
-
-def loop(loss, hidden, labels, kernel, bias, removed, corrected):
-    """The losses of TensorFlow's documentation, in float64, position by position."""
-    shift = np.log(EXPECTED) if corrected else np.zeros(V)
-    results = []
-    for h, label in zip(hidden.astype(np.float64), labels):
-        own = h @ kernel[label] + bias[label] - shift[label]
-        others = [
-            h @ kernel[word] + bias[word] - shift[word]
-            for word in IDS if not (removed and word == label)
-        ]
-        if loss == "softmax":
-            results.append(np.log(np.exp(own) + sum(np.exp(others))) - own)
-        else:
-            results.append(np.log1p(np.exp(-own)) + sum(np.log1p(np.exp(others))))
-    return np.array(results)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("removed", [False, True])
-@pytest.mark.parametrize("corrected", [False, True])
-def test_losses_of_given_samples(loss, removed, corrected):
-    hidden, labels, kernel, bias = problem()
-
-    def rows_and_biases(ids):
-        return tf.gather(kernel, ids), tf.gather(bias, ids)
-
-    hits = Hits.REMOVE if removed else Hits.KEEP
-    ours = sampled_loss(
-        LOSSES[loss], tf.constant(hidden), rows_and_biases,
-        tf.constant(labels), candidates(labels), corrected, hits,
-    )
-    wanted = loop(loss, hidden, labels, kernel, bias, removed, corrected)
-    np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
-    assert ours.dtype == tf.float32 and ours.shape == (N,)
 
 
 @pytest.mark.parametrize("head, function, removed", [

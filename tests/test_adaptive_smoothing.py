@@ -80,8 +80,3 @@ def test_every_batch_draws_one_word_for_each_position_whose_label_is_given_up(co
         losses = compiled(hidden, labels)
         assert losses.shape == (count,) and np.isfinite(losses).all()
         assert np.sum(losses.numpy() > kept + 1e-4) == min(1, count)  # ⌈0.25 · 3⌉
-
-
-def test_smoothing_outside_its_range_is_refused():
-    with pytest.raises(ValueError, match=r"`label_smoothing` must lie in \[0, 1\)"):
-        AdaptiveSoftmax(V, [6], label_smoothing=1.0)

@@ -30,7 +30,7 @@ from .cases import VERDICTS
 
 LIMIT_SECONDS = 600  # a case of two tools that hang takes less
 FAULTS = ("train", "export", "rescore", "score", "cluster", "prepare")
-KINDS = ("arguments", "public", *FAULTS, "flags", "pairs", "damage", "kills")
+KINDS = ("arguments", "public", *FAULTS, "flags", "pairs", "damage")
 
 
 def cases_of(kind, seed, fraction):
@@ -54,10 +54,8 @@ def _world(kind, seed):
         from .flags import Flags as World
     elif kind == "pairs":
         from .pairs import Pairs as World
-    elif kind == "damage":
-        from .damage import Damage as World
     else:
-        from .kills import Kills as World
+        from .damage import Damage as World
     return World(seed)
 
 
@@ -167,9 +165,9 @@ def page(counts, wrong, skipped, seed, fraction, minutes):
         "last. The disk is full from each of these operations on, or at one of them only. Folders",
         "that a tool reads or writes are read-only, or are deleted at some of its operations; a",
         "second process is started at one; the clock goes back by a day at one, or between a kill",
-        "and the next start. `kill -9` is at random moments. After each fault the tool is started",
-        "again without one, and must make what it makes undisturbed, byte for byte or tensor by",
-        "tensor, and leave nothing else behind.", "",
+        "and the next start. After each fault the tool is started again without one, and must make",
+        "what it makes undisturbed, byte for byte or tensor by tensor, and leave nothing else",
+        "behind.", "",
         "| cases | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 1) + "|", *rows,
         "| all | " + " | ".join(total) + " |", "",
         "## Neither a clear sentence nor tolerated", "", *listed, "",

@@ -1,8 +1,11 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import assert_all_close
+from cases import assert_all_close, with_gradients
+from references import numeric_gradient
 from tfsoftmax.ops import fused_rnn
 
 B, T, D, H = 3, 7, 5, 4
@@ -23,105 +26,86 @@ def random_case(cell, batch=B, steps=T, seed=0):
 
 def values_and_gradients(function, arguments, upstream):
     arguments = [tf.constant(argument) for argument in arguments]
-    with tf.GradientTape() as tape:
-        tape.watch(arguments)
+
+    def loss_and_results():
         results = function(*arguments)
-        loss = sum(tf.reduce_sum(r * u) for r, u in zip(results, upstream))
-    return results, tape.gradient(loss, arguments)
+        return sum(tf.reduce_sum(r * u) for r, u in zip(results, upstream)), results
+
+    (_, results), gradients = with_gradients(loss_and_results, arguments)
+    return results, gradients
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def numpy_lstm(x, h, c, kernel, recurrent_kernel, bias):
-    ys = []
-    for t in range(x.shape[1]):
-        z = x[:, t] @ kernel + h @ recurrent_kernel + bias
-        i, f, g, o = (z[:, n * H : (n + 1) * H] for n in range(4))
-        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-        h = sigmoid(o) * np.tanh(c)
-        ys.append(h)
-    return np.stack(ys, axis=1), h, c
+def lstm_step(x, h, c, kernel, recurrent_kernel, bias):
+    z = x @ kernel + h @ recurrent_kernel + bias
+    i, f, g, o = (z[:, n * H : (n + 1) * H] for n in range(4))
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
 
 
-def numpy_gru(x, h, kernel, recurrent_kernel, bias):
-    ys = []
-    for t in range(x.shape[1]):
-        a, b = x[:, t] @ kernel + bias[0], h @ recurrent_kernel + bias[1]
-        z, r = sigmoid(a[:, :H] + b[:, :H]), sigmoid(a[:, H : 2 * H] + b[:, H : 2 * H])
-        g = np.tanh(a[:, 2 * H :] + r * b[:, 2 * H :])
-        h = z * h + (1 - z) * g
-        ys.append(h)
-    return np.stack(ys, axis=1), h
+def gru_step(x, h, kernel, recurrent_kernel, bias):
+    a, b = x @ kernel + bias[0], h @ recurrent_kernel + bias[1]
+    z, r = sigmoid(a[:, :H] + b[:, :H]), sigmoid(a[:, H : 2 * H] + b[:, H : 2 * H])
+    g = np.tanh(a[:, 2 * H :] + r * b[:, 2 * H :])
+    return (z * h + (1 - z) * g,)
 
 
-def numpy_rnn(x, h, kernel, recurrent_kernel, bias):
-    ys = []
-    for t in range(x.shape[1]):
-        h = np.tanh(x[:, t] @ kernel + h @ recurrent_kernel + bias)
-        ys.append(h)
-    return np.stack(ys, axis=1), h
+def rnn_step(x, h, kernel, recurrent_kernel, bias):
+    return (np.tanh(x @ kernel + h @ recurrent_kernel + bias),)
 
 
 FUSED = {"lstm": fused_rnn.lstm, "gru": fused_rnn.gru, "rnn": fused_rnn.rnn}
-REFERENCES = {"lstm": numpy_lstm, "gru": numpy_gru, "rnn": numpy_rnn}
+STEPS = {"lstm": lstm_step, "gru": gru_step, "rnn": rnn_step}
+
+
+def numpy_layer(cell, x, *states_and_weights, mask=None):
+    """The equations, a step at a time; a masked step leaves the states as they are."""
+    states, weights = states_and_weights[:-3], states_and_weights[-3:]
+    mask, ys = np.ones(x.shape[:2], bool) if mask is None else mask, []
+    for t in range(x.shape[1]):
+        after = STEPS[cell](x[:, t], *states, *weights)
+        states = [np.where(mask[:, t, None], new, old) for new, old in zip(after, states)]
+        ys.append(states[0])
+    return np.stack(ys, axis=1), *states
 
 
 def numeric_gradients(function, arguments, step=1e-5):
-    """Central differences of a scalar function of float64 arrays, which it sees change."""
-    gradients = []
-    for array in arguments:
-        gradients.append(np.zeros_like(array))
-        for index in np.ndindex(array.shape):
-            value, ends = array[index], []
-            for array[index] in (value + step, value - step):
-                ends.append(function(*arguments))
-            array[index] = value
-            gradients[-1][index] = (ends[0] - ends[1]) / (2 * step)
-    return gradients
+    return [
+        numeric_gradient(lambda x, i=i: function(*arguments[:i], x, *arguments[i + 1 :]), x, step)
+        for i, x in enumerate(arguments)
+    ]
+
+
+def assert_those_of_the_equations(cell, arguments, upstream, mask=None):
+    """Values and gradients, which it returns."""
+    def loss(*arguments):
+        wanted = numpy_layer(cell, *arguments, mask=mask)
+        return sum(np.sum(r * u) for r, u in zip(wanted, upstream))
+
+    fused = functools.partial(FUSED[cell], mask=mask)
+    values, gradients = values_and_gradients(fused, arguments, upstream)
+    assert_all_close(values, numpy_layer(cell, *arguments, mask=mask), 1e-12, 1e-12)
+    assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7, 1e-7)
+    return values, gradients
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("batch,steps", [(B, T), (B, 1), (1, 2)])
 def test_values_and_gradients_equal_those_of_the_equations(cell, batch, steps):
-    arguments, upstream = random_case(cell, batch, steps)
-
-    def loss(*arguments):
-        return sum(np.sum(r * u) for r, u in zip(REFERENCES[cell](*arguments), upstream))
-
-    values, gradients = values_and_gradients(FUSED[cell], arguments, upstream)
-    assert_all_close(values, REFERENCES[cell](*arguments), 1e-12, 1e-12)
-    assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7, 1e-7)
-
-
-def numpy_masked(cell, mask, x, *states_and_weights):
-    """The reference, a step at a time, where a masked step leaves the states as they are."""
-    states, weights = states_and_weights[:-3], states_and_weights[-3:]
-    ys = []
-    for t in range(x.shape[1]):
-        _, *after = REFERENCES[cell](x[:, t : t + 1], *states, *weights)
-        states = [np.where(mask[:, t, None], new, old) for new, old in zip(after, states)]
-        ys.append(states[0])
-    return np.stack(ys, axis=1), *states
+    assert_those_of_the_equations(cell, *random_case(cell, batch, steps))
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_masked_steps_leave_the_states_and_have_no_gradient(cell):
     arguments, upstream = random_case(cell)
     mask = np.array([[1, 1, 1, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0, 1], [1] * 7], bool)
-
-    def fused(*arguments):
-        return FUSED[cell](*arguments, mask)
-
-    def loss(*arguments):
-        return sum(np.sum(r * u) for r, u in zip(numpy_masked(cell, mask, *arguments), upstream))
-
-    values, gradients = values_and_gradients(fused, arguments, upstream)
-    assert_all_close(values, numpy_masked(cell, mask, *arguments), 1e-12, 1e-12)
-    assert_all_close(gradients, numeric_gradients(loss, arguments), 1e-7, 1e-7)
+    values, gradients = assert_those_of_the_equations(cell, arguments, upstream, mask)
     assert not gradients[0].numpy()[~mask].any()
     spoilt = [np.where(mask[..., None], arguments[0], np.nan), *arguments[1:]]
+    fused = functools.partial(FUSED[cell], mask=mask)
     again, gradients_again = values_and_gradients(fused, spoilt, upstream)
     assert_all_close(again, values, 0, 0)
     assert_all_close(gradients_again, gradients, 1e-15, 1e-15)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cases import randomise
-from test_fused_rnn import H, numpy_gru, numpy_lstm
+from test_fused_rnn import H, numpy_layer
 from tfsoftmax import HEADS, Seq2SeqConfig, SoftmaxLoss, Vocabulary, language_model
 from tfsoftmax.pairs.model import encoder_and_decoder_models, encoder_decoder
 
@@ -50,12 +50,11 @@ def reference(model, source, words, cell, attention):
     weights = {w.path.removeprefix("encoder_decoder/"): w.numpy().astype(np.float64)
                for w in model.weights}
     embeddings = weights["embedding/embeddings"]
-    recurrent = {"lstm": numpy_lstm, "gru": numpy_gru}[cell]
 
     def run(part, ids, states):
         names = ("kernel", "recurrent_kernel", "bias")
         own = [weights[f"{part}_1/{cell}_cell/{name}"] for name in names]
-        outputs, *states = recurrent(embeddings[ids][None], *states, *own)
+        outputs, *states = numpy_layer(cell, embeddings[ids][None], *states, *own)
         return outputs[0], states
 
     zeros = [np.zeros((1, H))] * {"lstm": 2, "gru": 1}[cell]

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import assert_all_equal
 from optimizer_helper import (
     LAZY,
     OF_KERAS,
@@ -20,7 +19,6 @@ from optimizer_helper import (
     make,
     sparse_gradient,
     states,
-    step_of_row,
     trained,
     variables,
 )
@@ -95,28 +93,6 @@ def test_rows_updated_in_several_chunks_are_those_updated_at_once(rule, monkeypa
     )
     assert_states_equal(trained(make(rule), steps), wanted)
     assert max(sizes) > 3 >= min(sizes)  # numbers of the bias are smaller than rows of the kernel
-
-
-def test_learning_rate_schedule_is_followed():
-    rate = keras.optimizers.schedules.ExponentialDecay(0.4, 1, 0.5)
-    steps = [gradients(step, every_row=False) for step in range(3)]
-    wanted = trained(keras.optimizers.Adagrad(rate), [densified(g) for g in steps])
-    assert_states_equal(trained(optimizers.Adagrad(rate), steps), wanted)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_equals_a_float64_loop_over_touched_weights(rule):
-    initial = variables()[0].numpy().astype(float)
-    rows = [[{"w": w} for w in row] for row in initial]
-    steps = [gradients(step, every_row=False) for step in range(6)]
-    for t, grads in enumerate(steps, start=1):
-        total = {}
-        for row, values in zip(grads[0].indices.numpy(), grads[0].values.numpy().astype(float)):
-            total[row] = total.get(row, 0.0) + values
-        for row, values in total.items():
-            step_of_row(rule, rows[row], values, t, decay=0.3 * (rule == "adamw"))
-    wanted = np.array([[cell["w"] for cell in row] for row in rows])
-    np.testing.assert_allclose(trained(make(rule), steps)[0], wanted, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -232,19 +208,6 @@ def test_fit_learns_and_leaves_rows_of_earlier_batches_alone(rule):
     after = model.layers[0].get_weights()[0]
     np.testing.assert_array_equal(after[:15], before[:15])
     assert (after[15:30] != before[15:30]).any()
-
-
-@pytest.mark.parametrize("rule", ["adagrad", "adagrad by row", "nesterov", "amsgrad"])
-def test_a_reloaded_model_continues_as_the_saved_one(rule, through_a_file):
-    model = bag_of_words()
-    model.compile(make(rule, clipnorm=1.0), loss="mse")
-    fit(model)
-    reloaded = through_a_file(model)
-    assert type(reloaded.optimizer) is type(model.optimizer)
-    assert reloaded.optimizer.get_config() == model.optimizer.get_config()
-    fit(model)
-    fit(reloaded)
-    assert_all_equal(*[states(m.optimizer, m.weights) for m in (model, reloaded)])
 
 
 @pytest.mark.parametrize("name", ["Adagrad", "SGD", "Adam", "AdamW"])

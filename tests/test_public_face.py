@@ -106,17 +106,24 @@ def test_type_hints_of_public_signatures_are_short():
     assert long == {}
 
 
-def test_type_checkers_are_told_that_the_package_is_typed():
-    assert (ROOT / "py.typed").exists()
-
-
-@pytest.mark.parametrize("module", ["tfsoftmax", "tfsoftmax_command, tfsoftmax.commands.program"])
-def test_another_backend_is_refused_before_keras_is_imported(module):
-    """Also where the package of that backend is not installed, as here."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import {module}"], capture_output=True, text=True,
-        env={**os.environ, "KERAS_BACKEND": "nonsuch"}, check=False,
+def python(*arguments, **environment):
+    """A process of Python that has ended; its environment names no other backend of Keras."""
+    usual = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False,
+        env={**usual, **environment},
     )
+
+
+@pytest.mark.parametrize("program, environment", [
+    # whose package is not installed: refused before Keras is imported
+    ("import tfsoftmax", {"KERAS_BACKEND": "nonsuch"}),
+    ("import tfsoftmax_command, tfsoftmax.commands.program", {"KERAS_BACKEND": "nonsuch"}),
+    # which a configuration file may choose, so that the environment does not tell
+    ("import keras; keras.backend.backend = lambda: 'nonsuch'; import tfsoftmax", {}),
+])
+def test_another_backend_is_refused(program, environment):
+    done = python("-c", program, **environment)
     *_, last = done.stderr.splitlines()
     assert done.returncode == 1
     assert last.startswith('ImportError: `KERAS_BACKEND` must be "tensorflow"')
@@ -125,10 +132,7 @@ def test_another_backend_is_refused_before_keras_is_imported(module):
 
 @pytest.mark.parametrize("flag", ["--help", "train"])
 def test_the_command_refuses_another_backend_in_one_sentence(flag):
-    done = subprocess.run(
-        [sys.executable, "-m", "tfsoftmax_command", flag], capture_output=True, text=True,
-        env={**os.environ, "KERAS_BACKEND": "jax"}, check=False,
-    )
+    done = python("-m", "tfsoftmax_command", flag, KERAS_BACKEND="jax")
     assert done.returncode == 1 and done.stderr == (
         'error: `KERAS_BACKEND` must be "tensorflow", the only backend of Keras that tfsoftmax '
         "runs on. Received: KERAS_BACKEND='jax'\n"
@@ -138,12 +142,7 @@ def test_the_command_refuses_another_backend_in_one_sentence(flag):
 def test_the_command_takes_tensorflow_whatever_the_configuration_of_keras_says(tmp_path):
     (tmp_path / "keras.json").write_text('{"backend": "jax"}')
     program = "import tfsoftmax_command, tfsoftmax, keras; print(keras.backend.backend())"
-    environment = {name: x for name, x in os.environ.items() if name != "KERAS_BACKEND"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        env={**environment, "KERAS_HOME": str(tmp_path)},
-    )
-    assert done.stdout == "tensorflow\n"
+    assert python("-c", program, KERAS_HOME=str(tmp_path)).stdout == "tensorflow\n"
 
 
 # As on Windows, which lacks these modules and functions.
@@ -174,18 +173,5 @@ print(np.isfinite(history.history["loss"]).all(), memory.peak_resident_bytes())
 
 
 def test_heads_train_without_the_modules_that_windows_lacks():
-    done = subprocess.run(
-        [sys.executable, "-c", WINDOWS], capture_output=True, text=True, check=False
-    )
+    done = python("-c", WINDOWS)
     assert (done.returncode, done.stdout) == (0, "True nan\n"), done.stderr[-2000:]
-
-
-def test_a_backend_that_keras_has_loaded_is_refused():
-    """A configuration file may choose it, so that the environment does not tell."""
-    program = "import keras; keras.backend.backend = lambda: 'jax'; import tfsoftmax"
-    environment = {name: x for name, x in os.environ.items() if name != "KERAS_BACKEND"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment,
-        check=False,
-    )
-    assert done.stderr.splitlines()[-1].endswith("Received: KERAS_BACKEND='jax'")

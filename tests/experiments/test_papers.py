@@ -12,6 +12,18 @@ from experiments.framework.verdicts import Claims, Table
 ROWS = [("full", [100.8, 101.2], 130.0), ("tree", [103.0], 133.0), ("random", [120.0], 156.0)]
 
 
+def run(name, ours, paper=1.0, seed=1, **more):
+    """A finished run's row of results.json."""
+    return {"name": f"{name}-seed{seed}", "state": "finished", "perplexity": ours,
+            "paper": {"perplexity": paper}, **more}
+
+
+def keep(folder, runs, experiment="some"):
+    """Writes the results of an experiment into the folder of all results."""
+    (folder / experiment).mkdir(exist_ok=True)
+    (folder / experiment / "results.json").write_text(json.dumps(runs))
+
+
 @pytest.mark.parametrize("change, headline, notes", [
     ({}, "same order; all ratios to full softmax within 3 %", ""),
     ({"tree": 99.0}, "2 of 3 pairs in the paper's order; 1 of 2 ratios to full softmax differ by "
@@ -60,28 +72,21 @@ def test_without_results_a_row_is_open():
 
 def test_the_page_reads_the_results_of_experiments(tmp_path):
     runs = [
-        {"name": f"{name}-seed{seed}", "state": "finished", "perplexity": 1.0,
-         "test_perplexity": p, "paper": {"perplexity": 1.0, "test_perplexity": paper}}
+        run(name, 1.0, seed=seed, test_perplexity=p)
+        | {"paper": {"perplexity": 1.0, "test_perplexity": paper}}
         for name, ours, paper in ROWS for seed, p in enumerate(ours)
     ]
-    path = tmp_path / "methods" / "results.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps(runs))
+    keep(tmp_path, runs, "methods")
     text = "\n".join(papers.page(tmp_path))
     verdict = verdicts.verdict(ROWS, "test perplexity")
     assert verdict.headline in text and verdict.values in text
-    path.write_text(json.dumps(runs[:1]))
+    keep(tmp_path, runs[:1], "methods")
     text = "\n".join(papers.page(tmp_path))
     assert verdict.headline not in text and verdict.values not in text
 
 
 def test_a_verdict_may_be_on_some_runs_of_an_experiment(tmp_path):
-    runs = [
-        {"name": f"{name}-seed1", "state": "finished", "perplexity": p, "paper": {"perplexity": q}}
-        for name, p, q in (("full", 100.0, 130.0), ("tree", 90.0, 133.0), ("nce", 103.0, 134.0))
-    ]
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    keep(tmp_path, [run("full", 100, 130), run("tree", 90, 133), run("nce", 103, 134)])
     assert "tree is 0.900 of full (paper 1.023)" in Table("some").verdict(tmp_path).notes
     of_two = Table("some", ("full", "nce")).verdict(tmp_path)
     assert of_two.headline == "same order; all ratios to full softmax within 3 %"
@@ -106,14 +111,10 @@ def test_what_a_paper_says_of_a_plot_is_tested(claim, ratio, here, headline):
 
 
 def test_a_paper_may_give_the_perplexity_at_the_end(tmp_path):
-    runs = [
-        {"name": f"{name}-seed1", "state": "finished", "perplexity": 1.0,
-         "paper": {"perplexity": q},
-         "events": [{"event": "valid", "perplexity": p} for p in (best, last)]}
+    keep(tmp_path, [
+        run(name, 1.0, q, events=[{"event": "valid", "perplexity": p} for p in (best, last)])
         for name, best, last, q in (("full", 99, 100, 130), ("tree", 90, 110, 143))
-    ]
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    ])
     assert Table("some", at_the_end=True).verdict(tmp_path).headline == (
         "same order; all ratios to full softmax within 3 %")
 
@@ -128,13 +129,8 @@ def test_claims_about_missing_runs_are_open(tmp_path):
 
 
 def test_claims_are_tested_by_means_over_finished_seeds(tmp_path):
-    runs = [
-        {"name": f"{name}-seed{seed}", "state": state, "perplexity": p, "paper": {}}
-        for name, seed, p, state in (("a", 1, 119, "finished"), ("a", 2, 121, "finished"),
-                                     ("a", 3, 900, "unfinished"), ("b", 1, 100, "finished"))
-    ]
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "results.json").write_text(json.dumps(runs))
+    unfinished = run("a", 900, seed=3, state="unfinished")
+    keep(tmp_path, [run("a", 119), run("a", 121, seed=2), unfinished, run("b", 100)])
     verdict = Claims("some", (("a", "b", MORE),)).verdict(tmp_path)
     assert verdict.values.splitlines()[-1] == "| a | b | higher | higher | 1 | 1.200 |"
 
@@ -160,14 +156,9 @@ def test_every_experiment_of_a_seed_is_named():
 
 
 def test_the_scoreboard_counts_comparisons_and_every_finding_in_words(tmp_path, monkeypatch):
-    runs = [{"name": f"{name}-seed1", "state": "finished", "paper": {"perplexity": paper},
-             "perplexity": ours}
-            for name, ours, paper in (("full", 100.0, 130.0), ("tree", 110.0, 150.0),
-                                      ("class", 120.0, 140.0))]
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "results.json").write_text(json.dumps(runs))
+    keep(tmp_path, [run("full", 100, 130), run("tree", 110, 150), run("class", 120, 140)])
     monkeypatch.setattr(papers, "ROWS", {"A 2017, words": [
-        ("table 1", "", "", Table("own")), ("table 2", "", "", Table("missing")),
+        ("table 1", "", "", Table("some")), ("table 2", "", "", Table("missing")),
         ("table 3", "", "", "same finding: x"), ("table 4", "", "", "order differs: y"),
         ("", "", "", "open: needs a GPU"), ("", "", "", "no values"),
     ]})

@@ -22,10 +22,18 @@ HEADS = {
     "tied": lambda **o: FullSoftmax(V, tied_to=keras.layers.Embedding(V, UNITS), **o),
     "sampled": lambda **o: SampledSoftmax(V, 5, seed=1, **o),
     "sampled by counts": lambda **o: SampledSoftmax(V, 5, counts=COUNTS, seed=1, **o),
+    "without replacement": lambda **o: SampledSoftmax(
+        V, 11, "uniform", sampler_options={"unique": True}, seed=1, **o),
+    "by what the sampler excludes": lambda not_items, **o: SampledSoftmax(
+        V, 5, sampler_options={"exclude": not_items}, seed=1, **o),
     "in-batch": lambda **o: SampledSoftmax(V, None, InBatch(V, COUNTS + 1), seed=1, **o),
     "in-batch by name": lambda **o: SampledSoftmax(V, None, "in_batch", COUNTS + 1, seed=1, **o),
+    "in-batch and others": lambda **o: SampledSoftmax(
+        V, 5, InBatch(V, COUNTS + 1, Excluding(V, NONE, Uniform(V - 2))), seed=1, **o),
     "nce": lambda **o: NCE(V, 5, "uniform", seed=1, **o),
     "negative": lambda **o: NegativeSampling(V, 5, "uniform", seed=1, **o),
+    "negative as it is": lambda **o: NegativeSampling(
+        V, 5, "uniform", restore_proposal=False, seed=1, **o),
     "blackout": lambda **o: BlackOut(V, 5, "uniform", seed=1, **o),
 }
 every_head = pytest.mark.parametrize("name", HEADS)
@@ -46,6 +54,8 @@ def test_the_others_have_all_probability(name, dtype):
     np.testing.assert_allclose(
         np.exp(head.log_prob(hidden, labels)), np.take_along_axis(
             probabilities, labels[:, None], 1)[:, 0], rtol=1e-4)
+    if hasattr(head, "self_normalised_log_prob"):
+        assert np.max(head.self_normalised_log_prob(hidden, np.full(6, NONE[1]))) < -9e3
     copy = type(head).from_config(head.get_config())
     assert copy.not_items == tuple(NONE) and copy.get_config() == head.get_config()
 

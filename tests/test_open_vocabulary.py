@@ -78,33 +78,26 @@ def test_words_that_are_not_new_are_refused():
 
 def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
     units = [f"--{name}_units=11" for name in ("embedding", "hidden")]
-    tool("train", f"--data={corpus.directory}", f"--run={tmp_path / 'run'}", "--head=char_cnn",
+    run = f"--run={tmp_path / 'run'}"
+    tool("train", f"--data={corpus.directory}", run, "--head=char_cnn",
          f"--head_options={json.dumps(SMALL)}", "--max_steps=3", *units)
-    text = tmp_path / "text.txt"
-    text.write_text("w1 w2 w777\nw777 w3\n")
-    flags = [f"--run={tmp_path / 'run'}", f"--input={text}"]
-    closed, opened = (
-        json.loads(tool("score", *flags, *more).stderr.splitlines()[-1])
-        for more in ([], ["--open_vocabulary"])
-    )
+
+    def scored(text, *flags):
+        """The score of the first line, and what is said of all."""
+        (tmp_path / "text").write_text(text)
+        done = tool("score", run, f"--input={tmp_path / 'text'}", *flags)
+        return float(done.stdout.split("\t")[0]), json.loads(done.stderr.splitlines()[-1])
+
+    text, of_open = "w1 w2 w777\nw777 w3\n", "--open_vocabulary"
+    (_, closed), (_, opened) = scored(text), scored(text, of_open)
     assert closed["oov_tokens"] == 2 and opened["oov_tokens"] == 0
     assert closed["tokens"] == opened["tokens"] == 7 and opened["perplexity"] > 1
     assert opened["perplexity"] != closed["perplexity"]
-    done = error_of("score", f"--run={tmp_path / 'run'}", "--open_vocabulary", input="w1")
+    done = error_of("score", run, of_open, input="w1")
     assert done.startswith("error: `open_vocabulary` must be used with a file")
 
-
-def test_scores_depend_on_the_unseen_words_of_the_whole_file_which_is_said(corpus, tmp_path):
-    units = [f"--{name}_units=11" for name in ("embedding", "hidden")]
-    tool("train", f"--data={corpus.directory}", f"--run={tmp_path / 'run'}", "--head=char_cnn",
-         f"--head_options={json.dumps(SMALL)}", "--max_steps=3", *units)
-    scores, added = [], []
-    for name, text in (("alone", "w1 w2\n"), ("beside", "w1 w2\nw777 w888\n")):
-        (tmp_path / name).write_text(text)
-        done = tool("score", f"--run={tmp_path / 'run'}", f"--input={tmp_path / name}",
-                    "--open_vocabulary")
-        scores.append(float(done.stdout.split("\t")[0]))
-        added.append(json.loads(done.stderr.splitlines()[-1])["added_words"])
-    assert scores[1] < scores[0] and added == [0, 2]
+    # Scores depend on the unseen words of the whole file, which is said.
+    (alone, none), (beside, two) = scored("w1 w2\n", of_open), scored("w1 w2\nw777 w888\n", of_open)
+    assert beside < alone and (none["added_words"], two["added_words"]) == (0, 2)
     assert "depends on the unseen words in the rest of --input" in " ".join(
         score.__doc__.split())

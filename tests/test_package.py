@@ -51,7 +51,7 @@ def sdist(folder):
     return folder / archive.name.removesuffix(".tar.gz")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def environment(folder, sdist):
     """A new environment with the wheel in it; the dependencies are those of the running Python."""
     wheel = build("wheel", sdist, folder)
@@ -83,7 +83,17 @@ def run(*command, cwd=None):
     return result.stdout
 
 
-def test_the_installed_command_trains_a_model_outside_the_checkout(environment, tmp_path):
+def test_what_is_installed_is_whole_and_trains_a_model_outside_the_checkout(environment, tmp_path):
+    """One test, since each process that runs tests would build the environment anew."""
+    site_packages = next(environment.glob("lib/*/site-packages"))
+    for name in ("py.typed", "pairs/irregular_words.txt"):
+        assert (site_packages / "tfsoftmax" / name).exists()
+    assert list(site_packages.glob("tfsoftmax-*.dist-info/**/LICENSE"))
+    assert {p.name for p in site_packages.glob("*") if p.name != "dependencies.pth"} == {
+        "tfsoftmax", "tfsoftmax_command.py", next(site_packages.glob("*.dist-info")).name,
+        "__pycache__",
+    }
+
     tfsoftmax = environment / "bin" / "tfsoftmax"
     words = zip("abcdefgh" * 20, "klmno" * 32, "xyz" * 54)
     text = "".join(f"the {a} {b} the {c}\n" for a, b, c in words)
@@ -104,19 +114,6 @@ def test_the_installed_command_trains_a_model_outside_the_checkout(environment, 
     file, total = run(python, "-c", LOAD, cwd=tmp_path).split()
     assert pathlib.Path(file).is_relative_to(environment)
     assert float(total) == pytest.approx(1, abs=1e-5)
-
-
-def test_the_wheel_holds_the_marker_of_typed_packages_the_irregular_words_and_the_licence(
-    environment,
-):
-    site_packages = next(environment.glob("lib/*/site-packages"))
-    for name in ("py.typed", "pairs/irregular_words.txt"):
-        assert (site_packages / "tfsoftmax" / name).exists()
-    assert list(site_packages.glob("tfsoftmax-*.dist-info/**/LICENSE"))
-    assert {p.name for p in site_packages.glob("*") if p.name != "dependencies.pth"} == {
-        "tfsoftmax", "tfsoftmax_command.py", next(site_packages.glob("*.dist-info")).name,
-        "__pycache__",
-    }
 
 
 def test_the_sdist_holds_the_whole_project_and_its_tests_run(sdist):

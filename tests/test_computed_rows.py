@@ -230,15 +230,6 @@ def test_rows_depend_on_no_call_around_them():
         np.testing.assert_array_equal(head.tied_to(words), tf.cast(rows, tf.bfloat16))
 
 
-def test_evaluation_computes_the_table_once_for_all_batches():
-    head, (hidden, labels) = tied(), hidden_and_labels()
-    model = model_of(head)
-    count(head)
-    model.evaluate(hidden, labels, batch_size=2, verbose=0)
-    model.predict(hidden, batch_size=2, verbose=0)
-    assert V <= count(head) <= V + 9
-
-
 def test_the_table_is_no_weight_and_in_no_file(through_a_file, tmp_path):
     words = spelled(V)
     model = keras.Sequential([keras.Input((D,)), CharCnnSoftmax(V, words, {"filters": [2]})])

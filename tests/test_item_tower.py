@@ -187,20 +187,6 @@ def test_the_tower_of_users_may_read_items_through_the_same_tower(through_a_file
     assert keras.models.clone_model(model).layers[-1].tied_to.input_dim == V
 
 
-def test_the_gradient_is_that_of_the_whole_model():
-    tower, (hidden, labels) = numeric(), queries()
-    head = FullSoftmax(V, tied_to=tower, use_bias=False)
-    hidden = tf.constant(np.random.default_rng(3).normal(size=(N, D)), tf.float32)
-    weights = [weight.value for weight in tower.trainable_weights]
-    with tf.GradientTape(persistent=True) as tape:
-        ours = tf.reduce_sum(head.training_loss(hidden, labels))
-        logits = hidden @ tf.transpose(tower.model(tower.features))
-        nats = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        wanted = tf.reduce_sum(nats)
-    for a, b in zip(tape.gradient(ours, weights), tape.gradient(wanted, weights), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-
-
 class Counting(keras.layers.Layer):
     """A layer that counts the rows that it computes."""
 

@@ -3,14 +3,17 @@
 import numpy as np
 
 
+def score(h, row, bias=0.0, soft_cap=None):
+    """The score of the word that has this row, in float64."""
+    result = sum(float(a) * float(b) for a, b in zip(h, row)) + float(bias)
+    return result if soft_cap is None else soft_cap * np.tanh(result / soft_cap)
+
+
 def full_log_probs(hidden, kernel, bias, soft_cap=None):
     """ln P(w | h) for each position and word (Müller 2017, eq. 2.6), as loops."""
     result = np.zeros((len(hidden), len(kernel)))
-    for i, h in enumerate(np.asarray(hidden, np.float64)):
-        scores = []
-        for w in range(len(kernel)):
-            score = sum(float(a) * float(b) for a, b in zip(h, kernel[w])) + float(bias[w])
-            scores.append(score if soft_cap is None else soft_cap * np.tanh(score / soft_cap))
+    for i, h in enumerate(hidden):
+        scores = [score(h, row, b, soft_cap) for row, b in zip(kernel, bias)]
         total = sum(np.exp(s) for s in scores)
         result[i] = [s - np.log(total) for s in scores]
     return result
@@ -23,13 +26,32 @@ def full_objective(hidden, kernel, bias, labels, soft_cap=None, label_smoothing=
     for i, label in enumerate(labels):
         target = -log_probs[i, label]
         uniform = -sum(log_probs[i]) / len(kernel)
-        score = sum(float(a) * float(b) for a, b in zip(hidden[i], kernel[label])) + bias[label]
-        score = score if soft_cap is None else soft_cap * np.tanh(score / soft_cap)
-        log_z = score - log_probs[i, label]
+        log_z = score(hidden[i], kernel[label], bias[label], soft_cap) - log_probs[i, label]
         losses.append(
             (1 - label_smoothing) * target + label_smoothing * uniform + z_loss * log_z**2
         )
     return np.array(losses)
+
+
+def full_step(
+    hidden, kernel, bias, labels, weights, soft_cap=None, label_smoothing=0.0, z_loss=0.0
+):
+    """Losses and nats of each position, and [dh, dW, db] of Σ weights · losses."""
+    hidden, kernel, bias, weights = (np.float64(x) for x in (hidden, kernel, bias, weights))
+    logits, slope = hidden @ kernel.T + bias, 1.0
+    if soft_cap:
+        logits = soft_cap * np.tanh(logits / soft_cap)
+        slope = 1 - (logits / soft_cap) ** 2
+    log_z = np.logaddexp.reduce(logits, axis=1)
+    wanted = np.full(logits.shape, label_smoothing / logits.shape[1])
+    wanted[np.arange(len(labels)), labels] += 1 - label_smoothing
+    losses = log_z + z_loss * log_z**2 - (wanted * logits).sum(axis=1)
+    factors = 1 + 2 * z_loss * log_z
+    probabilities = np.exp(logits - log_z[:, None])
+    d = weights[:, None] * (factors[:, None] * probabilities - wanted) * slope
+    nats = log_z - logits[np.arange(len(labels)), labels]
+    return losses, nats, [d @ kernel, d.T @ hidden, d.sum(axis=0)]
+
 
 def adaptive_log_probs(hidden, kernels, biases, projections, order=None):
     """ln P(w | h) for each position and word id (Müller 2017, eq. 2.16), as loops.
@@ -39,13 +61,12 @@ def adaptive_log_probs(hidden, kernels, biases, projections, order=None):
     """
     def exps(h, k):
         if projections[k] is not None:
-            h = [sum(float(a) * float(p) for a, p in zip(h, column)) for column in projections[k].T]
-        return [np.exp(sum(float(a) * float(b) for a, b in zip(h, row)) + float(bias))
-                for row, bias in zip(kernels[k], biases[k])]
+            h = [score(h, column) for column in projections[k].T]
+        return [np.exp(score(h, row, bias)) for row, bias in zip(kernels[k], biases[k])]
 
     tails = len(kernels) - 1
     result = []
-    for h in np.asarray(hidden, np.float64):
+    for h in hidden:
         head = exps(h, 0)
         shortlist = len(head) - tails
         probs = [e / sum(head) for e in head[:shortlist]]
@@ -80,13 +101,12 @@ def tree_log_probs(hidden, kernel, bias, codes):
         for prefix in sorted({tuple(code[:depth]) for code in codes if len(code) > depth}):
             nodes[prefix] = len(nodes)
     result = np.zeros((len(hidden), len(codes)))
-    for i, h in enumerate(np.asarray(hidden, np.float64)):
+    for i, h in enumerate(hidden):
         for word, code in enumerate(codes):
             for depth, bit in enumerate(code):
                 node = nodes[tuple(code[:depth])]
-                score = sum(float(a) * float(b) for a, b in zip(h, kernel[node]))
-                score += float(bias[node])
-                result[i, word] -= np.log1p(np.exp(-(1 - 2 * bit) * score))
+                z = score(h, kernel[node], bias[node])
+                result[i, word] -= np.log1p(np.exp(-(1 - 2 * bit) * z))
     return result
 
 
@@ -95,11 +115,8 @@ def nary_log_probs(hidden, kernel, bias, codes):
     prefixes = {tuple(code[:depth]) for code in codes for depth in range(1, len(code) + 1)}
     edges = {p: i for i, p in enumerate(sorted(prefixes, key=lambda p: (len(p), p)))}
     result = np.zeros((len(hidden), len(codes)))
-    for i, h in enumerate(np.asarray(hidden, np.float64)):
-        scores = {
-            p: sum(float(a) * float(b) for a, b in zip(h, kernel[e])) + float(bias[e])
-            for p, e in edges.items()
-        }
+    for i, h in enumerate(hidden):
+        scores = {p: score(h, kernel[e], bias[e]) for p, e in edges.items()}
         for word, code in enumerate(codes):
             for depth in range(1, len(code) + 1):
                 node = tuple(code[: depth - 1])
@@ -122,11 +139,8 @@ def class_log_probs(hidden, class_kernel, class_bias, kernel, bias, classes):
 
 def candidate_scores(hidden, kernel, bias, label, ids, remove_hits):
     """The label's score and [(id, score)] of the samples of one position, in float64."""
-
-    def score(word):
-        return sum(float(a) * float(b) for a, b in zip(hidden, kernel[word])) + float(bias[word])
-
-    return score(label), [(w, score(w)) for w in ids if not (remove_hits and w == label)]
+    target, *others = [score(hidden, kernel[word], bias[word]) for word in [label, *ids]]
+    return target, [(w, s) for w, s in zip(ids, others) if not (remove_hits and w == label)]
 
 
 def sampled_softmax(hidden, kernel, bias, labels, ids, count, remove_hits):
@@ -195,9 +209,7 @@ def scores_of(hidden, kernel, bias, ids, soft_cap=None):
     for n, words in enumerate(ids):
         for c, w in enumerate(words):
             if w >= 0:
-                score = sum(float(a) * float(b) for a, b in zip(hidden[n], kernel[w]))
-                score += 0 if bias is None else float(bias[w])
-                result[n, c] = score if soft_cap is None else soft_cap * np.tanh(score / soft_cap)
+                result[n, c] = score(hidden[n], kernel[w], 0 if bias is None else bias[w], soft_cap)
     return result
 
 
@@ -228,10 +240,8 @@ def estimated_log_z(hidden, kernel, bias, ids, sample, soft_cap=None):
 def family_log_probs(hidden, kernel, bias, function):
     """ln f(x_w) - ln Σ f(x_v) (Müller 2017, eq. 2.49 and 2.50), as loops."""
     result = np.zeros((len(hidden), len(kernel)))
-    for i, h in enumerate(np.asarray(hidden, np.float64)):
-        values = []
-        for row, b in zip(kernel, bias):
-            values.append(function(sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)))
+    for i, h in enumerate(hidden):
+        values = [function(score(h, row, b)) for row, b in zip(kernel, bias)]
         result[i] = [np.log(value) - np.log(sum(values)) for value in values]
     return result
 
@@ -242,11 +252,11 @@ def spherical_descent(rows, hidden, labels, weights, epsilon, rate, use_bias):
     for h, label, weight in zip(np.asarray(hidden, np.float64), labels, weights):
         h = np.append(h, 1.0)
         scores = rows @ h
-        total = sum(score**2 + epsilon for score in scores)
-        for word, score in enumerate(scores):
-            slope = 2 * score / total
+        total = sum(z**2 + epsilon for z in scores)
+        for word, z in enumerate(scores):
+            slope = 2 * z / total
             if word == label:
-                slope -= 2 * score / (score**2 + epsilon)
+                slope -= 2 * z / (z**2 + epsilon)
             gradient[word] += float(weight) * slope * h
     if not use_bias:
         gradient[:, -1] = 0
@@ -256,12 +266,9 @@ def spherical_descent(rows, hidden, labels, weights, epsilon, rate, use_bias):
 def squared_errors(hidden, kernel, bias, labels, function):
     """Σ_v (f(x_v) - 1[v = label])² of each position (Müller 2017, eq. 2.51), as loops."""
     losses = []
-    for h, label in zip(np.asarray(hidden, np.float64), labels):
-        loss = 0.0
-        for word, (row, b) in enumerate(zip(kernel, bias)):
-            score = sum(float(a) * float(c) for a, c in zip(h, row)) + float(b)
-            loss += (function(score) - (word == label)) ** 2
-        losses.append(loss)
+    for h, label in zip(hidden, labels):
+        values = [function(score(h, row, b)) for row, b in zip(kernel, bias)]
+        losses.append(sum((value - (w == label)) ** 2 for w, value in enumerate(values)))
     return np.array(losses)
 
 

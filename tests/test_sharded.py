@@ -10,6 +10,7 @@ import tensorflow as tf
 import replicas_helper
 from cases import assert_all_close
 from graph_helper import largest_tensor
+from references import full_step
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
 from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.rows import Rows
@@ -31,24 +32,6 @@ RULES = {
         ema_momentum=0.7,
     ),
 }
-
-
-def objective64(hidden, kernel, bias, labels, weights, objective):
-    """Losses, exact nats, and the gradients of Σ weights · losses, in float64."""
-    hidden, kernel, bias, weights = (np.float64(x) for x in (hidden, kernel, bias, weights))
-    logits, slope = hidden @ kernel.T + bias, 1.0
-    if objective.soft_cap:
-        logits = objective.soft_cap * np.tanh(logits / objective.soft_cap)
-        slope = 1 - (logits / objective.soft_cap) ** 2
-    log_z = np.log(np.exp(logits).sum(axis=1))
-    wanted = np.full(logits.shape, objective.label_smoothing / logits.shape[1])
-    wanted[np.arange(len(labels)), labels] += 1 - objective.label_smoothing
-    losses = log_z + objective.z_loss * log_z**2 - (wanted * logits).sum(axis=1)
-    factors = 1 + 2 * objective.z_loss * log_z
-    probabilities = np.exp(logits - log_z[:, None])
-    d = weights[:, None] * (factors[:, None] * probabilities - wanted) * slope
-    nats = log_z - logits[np.arange(len(labels)), labels]
-    return losses, nats, [d @ kernel, d.T @ hidden, d.sum(axis=0)]
 
 
 def problem(positions, vocab_size=V, seed=0):
@@ -120,7 +103,7 @@ def check_operation(strategy, vocab_size, loss):
         assert not np.any(d_kernel[shard.words :]) and not np.any(d_bias[shard.words :])
     for i in (3, 4):
         results[i] = [d[: shard.words] for d, shard in zip(results[i], shards)]
-    losses, nats, gradients = objective64(*data, loss)
+    losses, nats, gradients = full_step(*data, loss.soft_cap, loss.label_smoothing, loss.z_loss)
     results = [np.concatenate(parts) for parts in results]
     assert_all_close(results, [losses, nats, *gradients], atol=2e-6)
     if replicas > 1:

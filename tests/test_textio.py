@@ -32,11 +32,13 @@ def test_lines_come_with_their_places(tmp_path, name):
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 1000])
 def test_numbers_of_lines_do_not_depend_on_the_blocks(tmp_path, block_bytes):
-    path = write(tmp_path / "a.txt", b"a\n\nbb b\nccc\n")
-    found = {}
+    path, found = write(tmp_path / "a.txt", "é\n\nbb b\nc\rc\u2028c\r\r\nno newline".encode()), {}
     for first, block in textio.line_blocks(path, block_bytes):
         found.update(enumerate(block, start=first))
-    assert found == {1: "a", 2: "", 3: "bb b", 4: "ccc"}
+    assert found == {1: "é", 2: "", 3: "bb b", 4: "c\rc\u2028c\r", 5: "no newline"}
+    path = write(tmp_path / "a.txt", b"good\ngood\nna\xefve\ngood\n")
+    message = r"a.txt, line 3: must be UTF-8. Received: b'\\xefve"
+    refused(message, list, textio.line_blocks(path, block_bytes))
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.txt.xz", "a.bz2"])

@@ -1,9 +1,6 @@
 """Facts about reading text files."""
 
-import bz2
-import gzip
 import json
-import lzma
 
 import pytest
 
@@ -11,12 +8,9 @@ from refusals import refused
 from tfsoftmax.corpora import text
 from tfsoftmax.corpora.text import TextFiles, expand
 
-WRITERS = {"a.txt": open, "a.gz": gzip.open, "a.txt.xz": lzma.open, "a.bz2": bz2.open}
-
 
 def write(path, data):
-    with WRITERS.get(path.name, open)(path, "wb") as file:
-        file.write(data)
+    path.write_bytes(data)
     return str(path)
 
 
@@ -24,34 +18,10 @@ def lines(*paths, **options):
     return [line for block in TextFiles(paths, **options) for line in block if line]
 
 
-@pytest.mark.parametrize("name", list(WRITERS))
-def test_plain_and_compressed_files_read_the_same(tmp_path, name):
-    path = write(tmp_path / name, "one two\nthrée\n".encode())
-    assert lines(path) == ["one two", "thrée"]
-
-
-@pytest.mark.parametrize("block_bytes", [1, 2, 3, 5, 1000])
-def test_lines_do_not_depend_on_the_block_size(tmp_path, block_bytes):
-    path = write(tmp_path / "a.txt", "é\n\nbb b\nc\rc\u2028c\r\r\nno newline".encode())
-    expected = ["é", "bb b", "c\rc\u2028c\r", "no newline"]
-    assert lines(path, block_bytes=block_bytes) == expected
-
-
 def test_files_can_be_read_twice_in_the_order_given(tmp_path):
     paths = [write(tmp_path / name, name.encode()) for name in ("b.txt", "a.txt")]
     files = TextFiles(paths)
     assert [list(files), list(files)] == [[["b.txt"], ["a.txt"]]] * 2
-
-
-def test_byte_order_mark_is_dropped(tmp_path):
-    assert lines(write(tmp_path / "a.txt", b"\xef\xbb\xbfthe cat\n")) == ["the cat"]
-
-
-@pytest.mark.parametrize("block_bytes", [1, 1000])
-def test_bytes_that_are_not_utf8_are_refused_with_file_and_line(tmp_path, block_bytes):
-    path = write(tmp_path / "a.txt", b"good\ngood\nna\xefve\ngood\n")
-    with pytest.raises(ValueError, match=r"a.txt, line 3: must be UTF-8. Received: b'\\xefve"):
-        lines(path, block_bytes=block_bytes)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n\t\n"])
@@ -76,15 +46,6 @@ def test_places_of_lines_have_files_and_numbers(tmp_path, ends):
         "a": f"{plain}, line 1", "b": f"{plain}, line 3", "c": f"{plain}, line 4",
         "d": f"{table}, line 1", "e": f"{table}, line 1", "f": f"{table}, line 3",
     }
-
-
-@pytest.mark.parametrize("name", ["a.gz", "a.txt.xz", "a.bz2"])
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"not compressed"])
-def test_damaged_compressed_file_is_refused(tmp_path, name, damage):
-    path = tmp_path / name
-    write(path, b"some words here\n" * 50)
-    path.write_bytes(damage(path.read_bytes()))
-    refused(f"{name}: must be an undamaged file", lines, path)
 
 
 def test_endless_line_is_refused_in_bounded_memory(tmp_path, monkeypatch):

@@ -220,11 +220,6 @@ def test_files_of_classes_are_read_in_the_format_that_is_stated(tmp_path, format
         code_files.read_codes(tmp_path / "classes", ["7"], format)
 
 
-def test_a_byte_order_mark_is_no_part_of_a_code(tmp_path):
-    (tmp_path / "paths").write_bytes("\ufeff0\tgolf\r\n1\tpiano\n".encode())
-    assert code_files.read_codes(tmp_path / "paths", ["piano", "golf"]) == ["1", "0"]
-
-
 @pytest.mark.parametrize("name, data, message", [
     ("paths", b"0\ta\t3\n0 b\n", "paths, line 2: must be `code<TAB>word`"),
     ("paths", b"0\ta\t3\n0\t\t3\n", "paths, line 2: must be"),

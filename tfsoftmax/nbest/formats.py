@@ -4,7 +4,6 @@ import itertools
 import os
 import re
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 from tfsoftmax.nbest import columns, espnet, json_lists, kaldi, moses, nemo, srilm
 from tfsoftmax.nbest.rows import Row
@@ -14,51 +13,42 @@ from tfsoftmax.support.arguments import expect, refusal
 MOST_SILENT = 1000  # hypotheses without a word at the start of a file, in search of one with
 
 
-class Options(NamedTuple):
-    """How lists are read: the arguments of `lists.read` with these names.
+def rows(
+    path: str, ids: bool, ignore_keys: Collection[str], beam_size: int | None
+) -> tuple[str, Iterator[Row]]:
+    """The kind of the lists at a path, one of `writing.WRITERS`, and an iterator of their rows.
 
-    Example:
-        from tfsoftmax.nbest import formats
-        kind, rows = formats.rows("test.nbest", formats.Options())
-        print(kind)
+    The arguments are those of `lists.read`.
     """
-
-    ids: bool = False
-    ignore_keys: Collection[str] = ()
-    beam_size: int | None = None
-
-
-def rows(path: str, options: Options) -> tuple[str, Iterator[Row]]:
-    """The kind of the lists at a path, one of `writing.WRITERS`, and an iterator of their rows."""
     if path == textio.STANDARD_INPUT or not os.path.isdir(path):
-        return _rows_of_file(path, options)
-    expect(options.beam_size is None, "beam_size", "be given for a file of NeMo only",
+        return _rows_of_file(path, ids, ignore_keys, beam_size)
+    expect(beam_size is None, "beam_size", "be given for a file of NeMo only",
            received=f"the folder {path}")
     if kaldi.has_words(path):
-        return "kaldi", kaldi.rows(path, options.ids)
+        return "kaldi", kaldi.rows(path, ids)
     if espnet.has_ranks(path):
         return "json", espnet.rows(path)
     jobs = _jobs(path)
     if not jobs:
         return "srilm", srilm.folder_rows(path)
-    parts = [(job, *rows(job, options)) for job in jobs]
+    parts = [(job, *rows(job, ids, ignore_keys, beam_size)) for job in jobs]
     kinds = sorted({kind for _, kind, _ in parts})
     expect(len(kinds) <= 1, f"{path}:", "have jobs of one format", received=f"{', '.join(kinds)}")
     return kinds[0], _joined(parts)
 
 
-def _rows_of_file(path, options):
+def _rows_of_file(path, ids, ignore_keys, beam_size):
     lines = textio.lines(path, json_lists.LINE_BYTES)
-    if options.beam_size is not None:
-        return "json", nemo.rows(lines, options.beam_size)
+    if beam_size is not None:
+        return "json", nemo.rows(lines, beam_size)
     if kaldi.is_archive(path):
-        return "kaldi", kaldi.rows(os.path.dirname(path), options.ids, path)
+        return "kaldi", kaldi.rows(os.path.dirname(path), ids, path)
     if _is_document(path) and not json_lists.begins(path):
-        return "json", json_lists.document_rows(path, options.ignore_keys)
+        return "json", json_lists.document_rows(path, ignore_keys)
     read = _with_a_word(lines)
     lines, telling = itertools.chain(read, lines), read[-1][1] if read else ""
     if telling.lstrip().startswith("{"):
-        return "json", json_lists.rows(lines, options.ignore_keys)
+        return "json", json_lists.rows(lines, ignore_keys)
     if moses.begins(telling):
         return "json", moses.rows(lines)
     for where, line in (pair for pair in read if nemo.has(pair[1])):

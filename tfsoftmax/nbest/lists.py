@@ -186,7 +186,7 @@ def read(
             message names the file and the line.
     """
     path = os.fspath(path)
-    kind, found = formats.rows(path, formats.Options(ids, ignore_keys, beam_size))
+    kind, found = formats.rows(path, ids, ignore_keys, beam_size)
     expect(not ignore_keys or kind == "json", "ignore_keys", "be given for lists of JSON only",
            received=", ".join(ignore_keys))
     lists, words, spelling = {}, {}, Spelling(join_pieces)

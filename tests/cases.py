@@ -32,7 +32,7 @@ from tfsoftmax import (
     TwoLevelSoftmax,
 )
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import HEADS
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.retrieval.item_tower import ItemTower
 

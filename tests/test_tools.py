@@ -17,7 +17,7 @@ from tfsoftmax.commands.options import attribute_helps
 from tfsoftmax.commands.program import COMMANDS
 from tfsoftmax.commands.tfprof import ProfileOptions
 from tfsoftmax.lm.config import TrainingConfig
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import HEADS
 from tfsoftmax.pairs.config import PairsConfig, Seq2SeqConfig
 
 TOOLS = pathlib.Path(__file__).parent.parent / "tools"

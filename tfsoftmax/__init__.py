@@ -65,8 +65,8 @@ else:
     from tfsoftmax.layers.transformer import TransformerBlock
     from tfsoftmax.lm.advice import advise
     from tfsoftmax.lm.config import ModelConfig
+    from tfsoftmax.lm.head_options import HEADS
     from tfsoftmax.lm.model import language_model
-    from tfsoftmax.lm.registry import HEADS
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import (
         ClusterPerplexity,

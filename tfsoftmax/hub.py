@@ -8,7 +8,7 @@ them. This module needs `pip install keras-hub`; `import tfsoftmax` does not imp
 import keras
 
 from tfsoftmax.heads.linear import LinearHead
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import HEADS
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.metrics import Perplexity
 from tfsoftmax.support._compat import call_of

@@ -122,8 +122,7 @@ def _nats(layer, problem):
 
 def built_head(case, problem):
     """The head of a case, and facts about it that were decided here."""
-    from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
-    from tfsoftmax.lm.registry import HEADS
+    from tfsoftmax.lm.head_options import HEADS, WordCounts, head_for, known_options
     from tfsoftmax.partitions import tree_builders
 
     options, facts, counts = dict(case.options), {}, problem.counts()

@@ -74,7 +74,7 @@ def head_and_optimizer(request):
     """A built head and a built optimiser, whose rows of sparse gradients stay sparse."""
     import keras
 
-    from tfsoftmax.lm.registry import HEADS
+    from tfsoftmax.lm.head_options import HEADS
     from tfsoftmax.optimizers import Adagrad
 
     keras.utils.set_random_seed(1)

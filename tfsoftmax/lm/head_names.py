@@ -1,7 +1,7 @@
 """The heads by the names of commands, beside their relatives: class, and what `--help` says of it.
 
-This module does not import TensorFlow, so that `--help` answers at once; `lm.registry` has the
-classes.
+This module does not import TensorFlow, so that `--help` answers at once; `lm.head_options` has
+the classes.
 """
 
 HEAD_NAMES = {

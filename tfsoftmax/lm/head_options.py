@@ -1,4 +1,4 @@
-"""What a program that makes a head by its name has to know of the head's arguments: one table."""
+"""What a program that makes a head by its name has to know: its class, and a table of arguments."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,17 +6,23 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from tfsoftmax import heads
+from tfsoftmax import heads, survey
 from tfsoftmax.heads.sampling import SamplingHead
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.layers.character_embedding import CharacterEmbedding
 from tfsoftmax.layers.embedding import Embedding
+from tfsoftmax.lm.head_names import HEAD_NAMES
 from tfsoftmax.partitions import classes, tree_builders
 from tfsoftmax.partitions.cutoffs import automatic_cutoffs
 from tfsoftmax.sharding.embedding import ShardedEmbedding
 from tfsoftmax.support.vocabulary import Vocabulary
-from tfsoftmax.survey import ClassUnigram
+
+# The heads of the package that are distributions, by the names of commands.
+HEADS = {
+    name: getattr(heads if hasattr(heads, cls) else survey, cls)
+    for name, (cls, _) in HEAD_NAMES.items()
+}
 
 
 class KnownOptions(NamedTuple):
@@ -80,6 +86,11 @@ def known_options(head: type[heads.SoftmaxHead]) -> KnownOptions:
         A `KnownOptions`; the one of its defaults for a class without a row, such as `SoftmaxHead`.
     """
     return next((KNOWN[base] for base in head.__mro__ if base in KNOWN), KnownOptions())
+
+
+def known_of(name: str) -> KnownOptions:
+    """`known_options` of the head of a name; those of `SoftmaxHead` for an unknown name."""
+    return known_options(HEADS.get(name, heads.SoftmaxHead))
 
 
 def head_for(
@@ -194,6 +205,6 @@ KNOWN = {
     heads.TreeSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
     heads.NarySoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"tree": tree_builders.NAMES}),
     heads.ClassSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
-    ClassUnigram: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
+    survey.ClassUnigram: KnownOptions(_COUNTS_AND_WORDS, files={"classes": classes.NAMES}),
     heads.SelfOrganisedSoftmax: KnownOptions(_COUNTS_AND_WORDS, files={"clusters": classes.NAMES}),
 }

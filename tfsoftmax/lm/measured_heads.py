@@ -13,8 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm.head_names import HEAD_NAMES
-from tfsoftmax.lm.head_options import WordCounts, head_for, known_options
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import HEADS, WordCounts, head_for, known_options
 from tfsoftmax.losses import SoftmaxLoss
 from tfsoftmax.ops.logits import logits_rows
 from tfsoftmax.optimizers import Adagrad

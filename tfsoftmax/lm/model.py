@@ -10,8 +10,7 @@ from tfsoftmax.layers.names import TRANSFORMER
 from tfsoftmax.layers.recurrent import recurrent_layer
 from tfsoftmax.layers.transformer import TransformerBlock
 from tfsoftmax.lm.config import ModelConfig
-from tfsoftmax.lm.head_options import head_for, known_options, tied_embedding
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import HEADS, head_for, known_options, tied_embedding
 from tfsoftmax.ngrams.previous_word import PreviousWord
 from tfsoftmax.support.arguments import check_positive, checks_arguments, expect, refusal
 from tfsoftmax.support.vocabulary import Vocabulary

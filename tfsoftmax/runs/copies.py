@@ -3,10 +3,8 @@
 import os
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.head_options import known_options
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import known_of
 from tfsoftmax.support.manifests import check_file
 from tfsoftmax.support.whole_files import copy_whole, sha256_of
 
@@ -16,7 +14,7 @@ TOKENIZER = "tokenizer"
 
 def paths_of_files(model_config: ModelConfig, config: TrainingConfig | None = None) -> dict:
     """The files that configurations name: {option: path}, the tree of the head for example."""
-    choices = known_options(HEADS.get(model_config.head, SoftmaxHead)).files
+    choices = known_of(model_config.head).files
     options = model_config.head_options
     paths = {
         name: options[name] for name, others in choices.items()

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import keras
 
 from tfsoftmax.corpora.records import Corpus
-from tfsoftmax.heads import SoftmaxHead
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
-from tfsoftmax.lm.head_options import known_options
-from tfsoftmax.lm.registry import HEADS
+from tfsoftmax.lm.head_options import known_of
 from tfsoftmax.lm.tasks import Task
 from tfsoftmax.support.hardware import hardware
 
@@ -84,7 +82,7 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
         model_config: the configuration that was asked for.
         described: the run's `config.json`; None if the run has not begun.
     """
-    names = known_options(HEADS.get(model_config.head, SoftmaxHead)).machine
+    names = known_of(model_config.head).machine
     if described is None:
         return model_config
     chosen, asked = described["model"].get("head_options", {}), model_config.head_options
@@ -96,12 +94,12 @@ def with_settled_options(model_config: ModelConfig, described: dict | None) -> M
 
 def needs_machine(model_config: ModelConfig) -> bool:
     """Whether the head will choose an option by measuring the machine."""
-    names = known_options(HEADS.get(model_config.head, SoftmaxHead)).machine
+    names = known_of(model_config.head).machine
     return any(model_config.head_options.get(name, "auto") == "auto" for name in names)
 
 
 def with_chosen_options(model_config: ModelConfig, model: keras.Model) -> ModelConfig:
     """The configuration with what the built head chose by measuring the machine."""
     head = model.get_layer("head")
-    names = known_options(type(head)).machine
+    names = known_of(model_config.head).machine
     return model_config.with_head_options({name: head.get_config()[name] for name in names})

@@ -11,9 +11,9 @@ from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.heads import Shortlist
 from tfsoftmax.lm.evaluation import perplexity_and_nats, text_measures
-from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.ngrams import backoff
 from tfsoftmax.support.arguments import ArrayLike, expect
+from tfsoftmax.support.extras import kenlm_model
 from tfsoftmax.support.vocabulary import EOS, Vocabulary
 
 MOST_HISTORIES = 1 << 20  # whose sums over the tail are kept
@@ -40,7 +40,7 @@ class TailNgram:
     """
 
     def __init__(self, path: str | PathLike, vocabulary: Vocabulary, tail: ArrayLike):
-        self._model = kenlm_model.read(path, "tail_ngram")
+        self._model = kenlm_model(path, "tail_ngram")
         from kenlm import State  # as here it is known to be installed
 
         self._new_state = State

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tfsoftmax.nbest import kenlm_model
 from tfsoftmax.nbest.alternatives import nearest
 from tfsoftmax.nbest.lists import NBest
 from tfsoftmax.nbest.word_errors import bootstrap, word_errors
 from tfsoftmax.support.arguments import check_positive, expect
+from tfsoftmax.support.extras import kenlm_model
 
 CELLS = 1 << 22  # the most scores that tuning computes at a time
 WINDOW = 1 << 15  # the most sentences that the language model gets at a time
@@ -264,7 +264,7 @@ def arpa_scorer(path: str | os.PathLike) -> Callable[[Sequence[Sequence[str]]], 
         RuntimeError: kenlm is not installed.
         OSError: the file cannot be read.
     """
-    model = kenlm_model.read(path)
+    model = kenlm_model(path, "arpa")
 
     def scores(sentences):
         return math.log(10) * np.array([model.score(" ".join(words)) for words in sentences])

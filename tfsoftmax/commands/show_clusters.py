@@ -18,7 +18,7 @@ import dataclasses
 from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of
-from tfsoftmax.support.arguments import check_at_least, refusing
+from tfsoftmax.support.arguments import check_at_least, expect
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,15 +62,14 @@ def show(options: ShowOptions, task) -> None:
     load_tensorflow()
     import numpy as np
 
-    from tfsoftmax.heads.reassign import heads_of
     from tfsoftmax.lm.word_groups import grouping_of
     from tfsoftmax.runs import runs
 
     model, vocabulary, _ = runs.load(options.run, 1, time_steps=1, task=task)
     word = checked_word_of(options.words_of, vocabulary)
-    rule = "be one that was trained with --head=self_organised"
-    with refusing(ValueError, "run", rule, received={"run": options.run}):
-        (head,) = heads_of(model)
+    head = model.get_layer("head")
+    expect(hasattr(head, "save_clusters"), "run",
+           "be one that was trained with --head=self_organised", options.run)
     if options.out:
         head.save_clusters(options.out, vocabulary.words)
     grouping, counts = grouping_of(head), vocabulary.counts

@@ -11,7 +11,7 @@ from refusals import refused
 from tfsoftmax.corpora import prepare as prepare_module
 from tfsoftmax.corpora import tokenizers
 from tfsoftmax.corpora.config import PrepareConfig
-from tfsoftmax.corpora.counting import Tally, count, piece_vocabulary
+from tfsoftmax.corpora.counting import Tally, count, kept_vocabulary
 from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
@@ -139,7 +139,7 @@ def test_a_text_is_counted_in_bytes_words_and_pieces():
     assert (tally.sentences, tally.words, tally.pieces) == (2, 3, 7)
     assert tally.text_bytes == len("été  a\nb\n".encode())
     assert tally.changed_lines == 0 and tally.tokens == 9
-    vocabulary = piece_vocabulary(tally, Letters())
+    vocabulary = kept_vocabulary(Letters.pieces, tally)
     assert len(vocabulary) == len(Letters.pieces) + 2  # those that do not occur are kept
     assert dict(zip(vocabulary.words, vocabulary.counts.tolist()))[UNK] == 2  # é
     words = count([["a  b", "c d"]], "train", Words(), True, lambda words: None)

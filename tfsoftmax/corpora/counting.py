@@ -2,8 +2,8 @@
 
 import collections
 import dataclasses
+from collections.abc import Iterable
 
-from tfsoftmax.corpora.tokenizers import Tokenizer
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
@@ -97,15 +97,15 @@ def count(blocks, split, tokenizer, keep_counts, report):
     return tally
 
 
-def piece_vocabulary(tally: Tally, tokenizer: Tokenizer) -> Vocabulary:
-    """The vocabulary of all pieces of a tokenizer, by falling frequency in a training split.
+def kept_vocabulary(words: Iterable[str], tally: Tally) -> Vocabulary:
+    """The vocabulary of some words or pieces, by falling frequency in a training split.
 
-    Pieces that do not occur there are kept, since other texts may need them.
+    Those that do not occur there are kept, since other texts may need them.
     """
-    counts = {piece: tally.counts[piece] for piece in tokenizer.pieces}
-    counts |= {UNK: tally.pieces - sum(counts.values()), EOS: tally.sentences}
-    ranked = sorted((-n, piece) for piece, n in counts.items())
-    return Vocabulary([piece for _, piece in ranked], [-n for n, _ in ranked])
+    counts = {word: tally.counts[word] for word in words}
+    counts |= {UNK: tally.counts.total() - sum(counts.values()), EOS: tally.sentences}
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return Vocabulary(ranked, [counts[word] for word in ranked])
 
 
 def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Vocabulary:

@@ -6,7 +6,7 @@ import shutil
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.catalogue import MAX_PIECES, MIN_COUNTS, ORDERS
 from tfsoftmax.corpora.config import PIECE_MODELS, PrepareConfig
-from tfsoftmax.corpora.counting import build_vocabulary, count, piece_vocabulary
+from tfsoftmax.corpora.counting import build_vocabulary, count, kept_vocabulary
 from tfsoftmax.corpora.encoding import encode_split
 from tfsoftmax.corpora.piece_training import train_sentencepiece
 from tfsoftmax.corpora.publishing import missing_split, published
@@ -126,7 +126,7 @@ def _write_sentences(directory, scratch, source, settings, config, progress):
             _check_padding(config.streams, name, tally)
     vocabulary = (
         build_vocabulary(tallies["train"], settings["min_count"], config.max_vocab)
-        if tokenizer.pieces is None else piece_vocabulary(tallies["train"], tokenizer)
+        if tokenizer.pieces is None else kept_vocabulary(tokenizer.pieces, tallies["train"])
     )
     vocabulary.save(os.path.join(directory, manifests.VOCABULARY))
     splits = {}

@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 
 from tfsoftmax.corpora import manifest as manifests
-from tfsoftmax.corpora.counting import build_vocabulary
+from tfsoftmax.corpora.counting import build_vocabulary, kept_vocabulary
 from tfsoftmax.corpora.encoding import check_nothing_lost
 from tfsoftmax.corpora.publishing import missing_split, published
 from tfsoftmax.corpora.writer import RecordWriter
@@ -82,10 +82,7 @@ def pair_vocabulary(
         return build_vocabulary(tally, min_count, max_vocab)
     both = PairTally(tally.sentences, tally.counts + tally.source_counts)
     kept = set(build_vocabulary(both, min_count, max_vocab).words) - {UNK, EOS}
-    counts = {word: tally.counts[word] for word in kept}
-    counts |= {UNK: tally.words - sum(counts.values()), EOS: tally.sentences}
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return Vocabulary(ranked, [counts[word] for word in ranked])
+    return kept_vocabulary(kept, tally)
 
 
 def _settings(config, source):

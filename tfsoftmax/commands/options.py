@@ -48,18 +48,14 @@ def parse(group: type, preset: dict | None = None):
     Raises:
         ValueError: a field is out of its range, or a flag is given where it is not read.
     """
-    preset = preset or {}
-
-    def value_of(name):
-        return preset[name] if name in preset and not given(name) else flags.FLAGS[name].value
-
-    fields = {field.name: field for field in dataclasses.fields(group)}
-    values = {
-        name: value if name in preset and not given(name) else as_field(value, fields[name])
-        for name, value in ((name, value_of(name)) for name in fields)
-    }
-    here = {name: flags.FLAGS[name].value for name in fields if given(name)}
-    check_conditions(_all(group, "NEEDS"), here, value_of)
+    preset = {name: value for name, value in (preset or {}).items() if not given(name)}
+    fields = dataclasses.fields(group)
+    values = {field.name: as_field(flags.FLAGS[field.name].value, field) for field in fields}
+    values |= {name: value for name, value in preset.items() if name in values}
+    here = {name: flags.FLAGS[name].value for name in values if given(name)}
+    check_conditions(
+        _all(group, "NEEDS"), here, lambda name: preset.get(name, flags.FLAGS[name].value)
+    )
     return group(**values)
 
 

@@ -204,6 +204,18 @@ def check_hints(cls: type, args: tuple, kwargs: dict) -> None:
             check_hint(name, value, known[name].annotation)
 
 
+def array_of(name: str, values: ArrayLike, kinds: str, rule: str) -> "np.ndarray":
+    """Values as an array, whose `dtype.kind` must be one of some letters; the rule says so."""
+    import numpy as np  # here, as `--help` does not wait for it
+
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of several lengths
+        array = np.array("")
+    expect(array.dtype.kind in kinds, name, rule, values)
+    return array
+
+
 def whole_numbers(name: str, values: ArrayLike, dtype: str = "int64") -> "np.ndarray":
     """Values as an array of integers, (...), without a change of any.
 
@@ -215,13 +227,9 @@ def whole_numbers(name: str, values: ArrayLike, dtype: str = "int64") -> "np.nda
     Raises:
         ValueError: if they are not, or the type cannot hold one of them.
     """
-    import numpy as np  # here, as `--help` does not wait for it
+    import numpy as np
 
-    try:
-        array = np.asarray(values)
-    except ValueError:  # lists of several lengths
-        array = np.array("")
-    expect(array.dtype.kind in "iuf", name, "be whole numbers", values)
+    array = array_of(name, values, "iuf", "be whole numbers")
     with np.errstate(invalid="ignore"):
         whole = array.astype(dtype)
     wrong = whole != array  # of int64 and uint64, float64 may hold neither exactly

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfsoftmax.support.arguments import ArrayLike, expect, refusal
+from tfsoftmax.support.arguments import ArrayLike, array_of, refusal
 
 
 def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarray:
@@ -15,7 +15,7 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
     Raises:
         ValueError: if they are not V finite numbers >= 0, or all are zero.
     """
-    counts = _array_of_numbers(counts)
+    counts = array_of("counts", counts, "biuf", "be numbers")
     number = counts.size if vocab_size is None else vocab_size
     wrong = np.argwhere(~(np.isfinite(counts) & (counts >= 0)))
     if counts.shape == (number,) and counts.any() and not len(wrong):
@@ -30,15 +30,6 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
         "counts", "be finite, not negative, and not all zero, one number for each of "
         f"{number} words", received=received,
     )
-
-
-def _array_of_numbers(counts):
-    try:
-        array = np.asarray(counts)
-    except ValueError:  # lists of several lengths
-        array = np.array("")
-    expect(array.dtype.kind in "biuf", "counts", "be numbers", counts)
-    return array
 
 
 def with_unseen(counts: np.ndarray) -> np.ndarray:

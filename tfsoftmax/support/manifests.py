@@ -102,8 +102,8 @@ def check_shape(value: object, shape: Shape, path: str, advice: str = "", keys: 
 
 def write_object(path: str | os.PathLike, value: object, indent: int | None = None) -> None:
     """Writes a JSON value to a file as `whole_files.written_whole` does."""
-    with whole_files.written_whole(path) as file:
-        file.write(json.dumps(value, indent=indent, ensure_ascii=False).encode() + b"\n")
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    whole_files.write_whole(path, f"{text}\n")
 
 
 def _listed(values):

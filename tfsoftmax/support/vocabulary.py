@@ -127,8 +127,7 @@ class Vocabulary:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a line `word<TAB>count` for each word, in the order of the ids, in UTF-8."""
-        with whole_files.written_whole(path) as file:
-            file.write(self._bytes())
+        whole_files.write_whole(path, self._bytes())
 
     @property
     def sha256(self) -> str:

@@ -111,7 +111,7 @@ def copy_whole(source: str, path: str) -> None:
         shutil.copyfileobj(old, new)
 
 
-def write_whole(path: str, content: str | bytes) -> None:
+def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
     """Writes a file as `written_whole` does."""
     with written_whole(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)

@@ -105,9 +105,10 @@ def main():
     from tfsoftmax.runs import runs
     from tfsoftmax.support.marks import Marks
 
-    tokenizer, marks = runs.Run(options.run).tokenizer(), Marks()
-    prompts = list(tokenizer.encode_all(list(unmarked(prompts, tokenizer, marks))))
-    if report := marks.report("prompts", kept=tokenizer.pieces is not None):
+    tokenizer = runs.Run(options.run).tokenizer()
+    marks = Marks(are_text=tokenizer.pieces is not None)
+    prompts = list(tokenizer.encode_all(list(unmarked(prompts, marks))))
+    if report := marks.report("prompts"):
         print(f"note: {report}", file=sys.stderr)
     streams = options.beam or min(SIDE_BY_SIDE, options.per_prompt * len(prompts))
     model, vocabulary, _ = runs.load(options.run, streams=streams, time_steps=1)

@@ -117,8 +117,9 @@ def main():
     from tfsoftmax.support.marks import Marks
 
     streams = 1 if options.stream else BATCH
-    tokenizer, tally, marks = runs.Run(options.run).tokenizer(), Tally(), Marks()
+    tokenizer, tally = runs.Run(options.run).tokenizer(), Tally()
     in_pieces = tokenizer.pieces is not None
+    marks = Marks(are_text=in_pieces)
     model, vocabulary, _ = load(workers, options.run, streams)
     unseen = {}
     if options.open_vocabulary:
@@ -126,7 +127,7 @@ def main():
 
         expect(not in_pieces, "open_vocabulary", "be used with a run on words", received="pieces")
         again = sentences(options.input, options.stream, scoring.lowercase)
-        known, again = set(vocabulary.words), unmarked(again, tokenizer, Marks())
+        known, again = set(vocabulary.words), unmarked(again, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
         model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
@@ -137,7 +138,7 @@ def main():
     scorer.restart()
     totals, seconds, unit = Totals(scorer), 0.0, math.log(10) if options.base == "10" else 1.0
     show = words_of if options.words else sentence_of
-    lines_of_text = unmarked(itertools.chain([first], text), tokenizer, marks)
+    lines_of_text = unmarked(itertools.chain([first], text), marks)
     given = tokenized(lines_of_text, tokenizer, tally)
     warned, shown = False, printable if sys.stdout.isatty() else str
     for window in windows(given, WINDOW, WORDS):
@@ -161,7 +162,7 @@ def main():
         "words_per_second": round(totals.tokens / seconds, 1),
     }
     if workers.first:
-        if report := marks.report(name_of(options.input), kept=in_pieces):
+        if report := marks.report(name_of(options.input)):
             print(f"note: {report}", file=sys.stderr)
         print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
 

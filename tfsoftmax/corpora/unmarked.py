@@ -33,8 +33,7 @@ class Unmarked:
         self._blocks, self._split, self._in_words = blocks, split, in_words
 
     def __iter__(self) -> Iterator[list[str]]:
-        self._marks, self._upper = Marks(), 0
-        before = 0
+        self._marks, self._upper, before = Marks(are_text=not self._in_words), 0, 0
         for lines in self._blocks:
             yield [self._read(line, before + i) if ">" in line else line
                    for i, line in enumerate(lines)]
@@ -44,19 +43,15 @@ class Unmarked:
         """What the last iteration left out or changed, a sentence for each kind."""
         for path in getattr(self._blocks, "without_words", ()):
             yield f"{path}: skipped, as it has no line with words"
-        if report := self._marks.report(self._split, kept=not self._in_words):
+        if report := self._marks.report(self._split):
             yield report
         if self._upper:
             yield f"{self._split}: read {UPPER_UNK} as {UNK}, in {self._upper:,} of the sentences"
 
     def _read(self, line, number):
-        if not self._in_words:
-            self._marks.line(line)
-            return line
-        line = self._marks.line(
-            line, functools.partial(place_of, self._blocks, self._split, number)
-        )
-        if UPPER_UNK in line and UPPER_UNK in (words := line.split()):
+        place = functools.partial(place_of, self._blocks, self._split, number)
+        line = self._marks.line(line, place)
+        if self._in_words and UPPER_UNK in line and UPPER_UNK in (words := line.split()):
             self._upper += 1
             return " ".join(UNK if word == UPPER_UNK else word for word in words)
         return line

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfsoftmax.corpora.tokenizers import Tokenizer
 from tfsoftmax.support.marks import Marks
 
 WORDS = 1 << 19  # the most words of a window, unless one sentence has more
@@ -25,22 +24,18 @@ def windows(
         yield window
 
 
-def unmarked(
-    lines: Iterable[tuple[str, str]], tokenizer: Tokenizer, marks: Marks
-) -> Iterator[str]:
-    """Yields lines as a corpus of this tokenizer has them (`corpora.unmarked`).
+def unmarked(lines: Iterable[tuple[str, str]], marks: Marks) -> Iterator[str]:
+    """Yields lines without marks such as <s>, as a corpus has them (`corpora.unmarked`).
 
     Args:
         lines: the place of each line, for messages, and the line.
-        tokenizer: of words, which marks such as <s> are not; or of pieces, to which they are text.
-        marks: counts the marks.
+        marks: leaves the marks out, or counts them only.
 
     Raises:
         ValueError: a mark is inside a line of words.
     """
     for where, line in lines:
-        read = marks.line(line, None if tokenizer.pieces else lambda where=where: where)
-        yield line if tokenizer.pieces else read
+        yield marks.line(line, lambda where=where: where)
 
 
 def oov_report(name: str, words: int, oov: int) -> str:

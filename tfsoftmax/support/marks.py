@@ -14,6 +14,9 @@ class Marks:
     `<eos>` ends each sentence by itself, so a mark that is kept would be a word that is easy to
     predict. Inside a sentence marks are refused, since they divide what must be several lines.
 
+    Args:
+        are_text: whether marks are text to a tokenizer of pieces, so that lines keep them.
+
     Example:
         from tfsoftmax.support.marks import Marks
         marks = Marks()
@@ -21,8 +24,8 @@ class Marks:
         print(marks.report("a.txt"))
     """
 
-    def __init__(self):
-        self.sentences, self._names = 0, {}
+    def __init__(self, are_text: bool = False):
+        self.sentences, self._are_text, self._names = 0, are_text, {}
 
     def words(
         self, words: Sequence[str], where: Callable[[], str] | None = None
@@ -61,8 +64,8 @@ class Marks:
         if ">" not in line:
             return line
         words = line.split()
-        kept = self.words(words, where)
-        if len(kept) == len(words):
+        kept = self.words(words, None if self._are_text else where)
+        if self._are_text or len(kept) == len(words):
             return line
         line = line.strip()
         while line and line.split(None, 1)[0] in MARKS:
@@ -71,17 +74,12 @@ class Marks:
             line = line[: -len(line.rsplit(None, 1)[-1])].rstrip()
         return line
 
-    def report(self, name: str, kept: bool = False) -> str | None:
-        """A sentence on the marks at the ends of a text's sentences, or None if there were none.
-
-        Args:
-            name: the name of the text.
-            kept: whether they were kept all the same.
-        """
+    def report(self, name: str) -> str | None:
+        """A sentence on the marks at the ends of a named text's sentences; None without any."""
         if not self.sentences:
             return None
         count = f"{self.sentences:,} sentence{'s' * (self.sentences != 1)}"
         where = f"{', '.join(self._names)} at the ends of {count}"
-        if kept:
+        if self._are_text:
             return f"{name}: kept {where}, because the tokenizer treats them as text"
         return f"{name}: left out {where}, because <eos> is added to each sentence"

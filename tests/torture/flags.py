@@ -100,7 +100,7 @@ BESIDE = {
 def flags_of(command):
     """The flags that a command defines itself."""
     before = set(flags.FLAGS)
-    options.define(*program._module(command).OPTIONS)
+    options.define(*options.groups_of(program._module(command).main))
     found = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
     for flag in found:
         delattr(flags.FLAGS, flag.name)

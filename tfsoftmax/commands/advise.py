@@ -14,7 +14,6 @@ others.
 
 import dataclasses
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.commands.shared import counts_of
 from tfsoftmax.support.arguments import refusing
@@ -59,11 +58,7 @@ class AdviseOptions:
     overwrite: bool = False
 
 
-OPTIONS = (AdviseOptions,)
-
-
-def main():
-    config = parse(AdviseOptions)
+def main(config: AdviseOptions):
     if config.plot:
         check_plot(config.plot)
     counts = read_counts(config.counts) if config.counts else counts_of(config)[0]

@@ -44,7 +44,6 @@ class of WORD.
 import dataclasses
 import os
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of, corpus_of
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
@@ -123,9 +122,6 @@ class ClusterOptions:
             raise refusal("out", "end in .json for --method=soul", received=f"{self.out!r}")
 
 
-OPTIONS = (ClusterOptions,)
-
-
 @dataclasses.dataclass
 class Grouping:
     """What a method made of the words: their codes, or a tree of wide levels, and its story."""
@@ -135,8 +131,7 @@ class Grouping:
     story: list[str] = dataclasses.field(default_factory=list)
 
 
-def main():
-    options = parse(ClusterOptions)
+def main(options: ClusterOptions):
     from tfsoftmax.corpora.manifest import files_of, is_ours
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.partitions import code_files, tree_builders

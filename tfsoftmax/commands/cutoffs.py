@@ -17,7 +17,6 @@ takes.
 import dataclasses
 import json
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.commands.shared import counts_of
 from tfsoftmax.support.arguments import refusing
@@ -64,11 +63,7 @@ class CutoffsOptions:
     overwrite: bool = False
 
 
-OPTIONS = (CutoffsOptions,)
-
-
-def main():
-    config = parse(CutoffsOptions)
+def main(config: CutoffsOptions):
     own = list(config.cutoffs)
     if config.plot:
         check_plot(config.plot)

@@ -23,7 +23,6 @@ install gradio.
 import dataclasses
 import time
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_gradio, load_tensorflow
 from tfsoftmax.support.arguments import expect, refusing
 
@@ -45,11 +44,9 @@ class DemoOptions:
 
 
 FONT = ("system-ui", "sans-serif")  # of the machine, so that the browser loads none
-OPTIONS = (DemoOptions,)
 
 
-def main():
-    options = parse(DemoOptions)
+def main(options: DemoOptions):
     gr = load_gradio()  # before TensorFlow, to fail at once
     load_tensorflow()
     from tfsoftmax.commands.demo_page import Page, blocks

@@ -31,7 +31,6 @@ import json
 import sys
 from collections.abc import Callable
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.commands.shared import Devices, corpus_of, fork_workers, started_workers
 from tfsoftmax.support.conditions import excludes
@@ -71,22 +70,18 @@ class TailOptions:
     tail_ngram: str | None = None
 
 
-OPTIONS = (EvaluateOptions, TailOptions, Devices)
-
-
-def main():
-    options, path, devices = parse(EvaluateOptions), parse(TailOptions).tail_ngram, parse(Devices)
+def main(options: EvaluateOptions, tail: TailOptions, devices: Devices):
     fork_workers(devices)
     load_tensorflow()
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
     def prepare(run, model, corpus, workers):
         """What the n-gram model makes of a result; it is read before the long work begins."""
-        if not path:
+        if not tail.tail_ngram:
             return lambda result: result
         from tfsoftmax.lm.tail_ngram import evaluated_with_tail_ngram, tail_ngram_of
 
-        ngram = tail_ngram_of(model, corpus.vocabulary, path)
+        ngram = tail_ngram_of(model, corpus.vocabulary, tail.tail_ngram)
         return lambda result: evaluated_with_tail_ngram(result, model, corpus, options.split, ngram)
 
     evaluate(options, devices, LANGUAGE_MODEL, prepare)

@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import os
 
-from tfsoftmax.commands.options import given, parse
+from tfsoftmax.commands.options import given
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.replacing import alone
@@ -53,11 +53,7 @@ class LanguageModelOptions(ExportOptions):
     max_k: int = 50
 
 
-OPTIONS = (LanguageModelOptions,)
-
-
-def main():
-    options = parse(LanguageModelOptions)
+def main(options: LanguageModelOptions):
     begin_export(options.out)
     from tfsoftmax.lm.export import export
     from tfsoftmax.runs import runs

@@ -24,7 +24,6 @@ import dataclasses
 import itertools
 import sys
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow, printable
 from tfsoftmax.commands.shared import check_beam
 from tfsoftmax.support.arguments import check_at_least, expect
@@ -93,11 +92,7 @@ class GenerateOptions:
         return self.count or self.beam or (1 if alone else 5)
 
 
-OPTIONS = (GenerateOptions,)
-
-
-def main():
-    options = parse(GenerateOptions)
+def main(options: GenerateOptions):
     prompts = read_prompts(options)
     load_tensorflow()
     from tfsoftmax.lm.generation import Generator

@@ -8,8 +8,6 @@ Each line has a name, what the layer computes, and the options that it needs in 
 
 from tfsoftmax.lm.head_names import HEAD_NAMES
 
-OPTIONS = ()
-
 
 def main():
     for name, (_, text) in HEAD_NAMES.items():

@@ -10,7 +10,6 @@ a CPU, tensors of less than 256 KiB are not recorded. --trace reads the trace of
 
 import dataclasses
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.whole_files import errors_name
@@ -40,11 +39,7 @@ class TimelineOptions:
                received={"run": self.run, "trace": self.trace})
 
 
-OPTIONS = (TimelineOptions,)
-
-
-def main():
-    options = parse(TimelineOptions)
+def main(options: TimelineOptions):
     if options.plot:
         check_plot(options.plot)
     load_tensorflow()

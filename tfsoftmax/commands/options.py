@@ -1,4 +1,4 @@
-"""Flags from dataclasses: one for each group of options of a command.
+"""Flags from dataclasses: one for each group of options that a command's `main` takes.
 
 The docstring of a dataclass explains its fields under `Attributes:`, which is the help of the
 flags. A field without a default, or in `REQUIRED` of the class, must be given. `CHOICES` limits the
@@ -11,6 +11,7 @@ import json
 import re
 import types
 import typing
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
@@ -20,6 +21,11 @@ from tfsoftmax.support.textio import parsed_json
 
 _NUMBERS = {int: "whole numbers", float: "numbers"}
 GROUPS: dict[str, list[str]] = {}  # {title of a group: its flags}, in the order of the help
+
+
+def groups_of(main: Callable) -> list[type]:
+    """The dataclasses that the main function of a command takes, by its annotations."""
+    return [parameter.annotation for parameter in inspect.signature(main).parameters.values()]
 
 
 def define(*groups: type) -> None:
@@ -38,17 +44,22 @@ def given(name: str) -> bool:
     return flags.FLAGS[name].present > 0
 
 
-def parse(group: type, preset: dict | None = None):
-    """Builds a dataclass from the flags that `define` made of it.
+def parse(groups: Sequence[type]) -> list:
+    """Builds dataclasses from the flags that `define` made of them.
 
-    Args:
-        group: the dataclass.
-        preset: values of fields, of this group and of others, whose flags are not given.
+    The flag `preset`, if there is one, names a row of `PRESETS` of a group, {name: {field: value}}:
+    values of fields, of any group, whose flags are not given.
 
     Raises:
         ValueError: a field is out of its range, or a flag is given where it is not read.
     """
-    preset = {name: value for name, value in (preset or {}).items() if not given(name)}
+    presets = {k: v for group in groups for k, v in getattr(group, "PRESETS", {}).items()}
+    named = presets.get(flags.FLAGS.preset, {}) if presets else {}
+    preset = {name: value for name, value in named.items() if not given(name)}
+    return [_parsed(group, preset) for group in groups]
+
+
+def _parsed(group, preset):
     fields = dataclasses.fields(group)
     values = {field.name: as_field(flags.FLAGS[field.name].value, field) for field in fields}
     values |= {name: value for name, value in preset.items() if name in values}

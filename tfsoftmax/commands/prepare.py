@@ -25,14 +25,10 @@ order of frequency.
 The directory appears only when it is complete.
 """
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.corpora.config import PrepareConfig
 
-OPTIONS = (PrepareConfig,)
 
-
-def main():
-    config = parse(PrepareConfig)
+def main(config: PrepareConfig):
     from tfsoftmax.corpora.prepare import prepare, summary
 
     print(summary(prepare(config)))

@@ -59,8 +59,9 @@ def main(arguments: Sequence[str]) -> None:
             f"Received: {arguments[0]!r}"
         )
     command = _module(name)
-    options.define(*command.OPTIONS)
-    run(command.main, command.__doc__, [f"tfsoftmax {name}", *rest])
+    groups = options.groups_of(command.main)
+    options.define(*groups)
+    run(lambda: command.main(*options.parse(groups)), command.__doc__, [f"tfsoftmax {name}", *rest])
 
 
 def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:

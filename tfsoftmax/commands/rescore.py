@@ -87,7 +87,6 @@ import os
 import sys
 
 from tfsoftmax.commands import rescore_inputs
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.rescore_inputs import Inputs, RescoreOptions
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
@@ -96,14 +95,12 @@ from tfsoftmax.support.textio import name_of
 from tfsoftmax.support.whole_files import writing
 
 BATCH = 128
-OPTIONS = (RescoreOptions, Scoring, Processes)
 
 
-def main():
+def main(options: RescoreOptions, scoring: Scoring, shared: Processes):
     from tfsoftmax.nbest import rescoring, transcripts
     from tfsoftmax.nbest.word_errors import load_jiwer
 
-    options, scoring, shared = parse(RescoreOptions), parse(Scoring), parse(Processes)
     options.check_pipes(shared)
     inputs = Inputs(options, scoring.lowercase)
     grid = options.values_of_weights()

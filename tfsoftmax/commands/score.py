@@ -54,7 +54,6 @@ import math
 import sys
 import time
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
 from tfsoftmax.support.arguments import expect
@@ -89,11 +88,7 @@ class ScoreOptions:
     open_vocabulary: bool = False
 
 
-OPTIONS = (ScoreOptions, Scoring, Processes)
-
-
-def main():
-    options, scoring, shared = parse(ScoreOptions), parse(Scoring), parse(Processes)
+def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
     processes = shared.workers > 1 or shared.strategy == "multiworker"
     several = processes or shared.strategy != "none"
     expect(not (processes and options.input == "-" or options.stream and several), "workers",

@@ -15,7 +15,6 @@ run on pairs, use tfsoftmax show_clusters_pairs.
 
 import dataclasses
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of
 from tfsoftmax.support.arguments import check_at_least, expect
@@ -40,13 +39,10 @@ class ShowOptions:
     words_of: str | None = None
 
 
-OPTIONS = (ShowOptions,)
-
-
-def main():
+def main(options: ShowOptions):
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
-    show(parse(ShowOptions), LANGUAGE_MODEL)
+    show(options, LANGUAGE_MODEL)
 
 
 def show(options: ShowOptions, task) -> None:

@@ -30,7 +30,7 @@ import importlib.metadata
 import json
 import types
 
-from tfsoftmax.commands.options import given, parse
+from tfsoftmax.commands.options import given
 from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.support.arguments import check_at_least, refusal, refusing
@@ -82,11 +82,7 @@ class ProfileOptions:
         check_at_least(3, vocab_size=self.vocab_size)
 
 
-OPTIONS = (ProfileOptions, ModelConfig)
-
-
-def main():
-    config, model_config = parse(ProfileOptions), parse(ModelConfig)
+def main(config: ProfileOptions, model_config: ModelConfig):
     fields = [field.name for field in dataclasses.fields(ModelConfig)]
     if config.run and (own := [name for name in fields if given(name)]):
         raise refusal(

@@ -24,7 +24,6 @@ import dataclasses
 import json
 import sys
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.shared import Devices, fork_workers, started_workers
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
@@ -43,6 +42,7 @@ class TrainOptions:
         profile_batch: First and last step to trace, such as 11,15.
     """
 
+    PRESETS = PRESETS
     CHOICES = {"preset": tuple(PRESETS)}
 
     data: str
@@ -51,25 +51,25 @@ class TrainOptions:
     profile_batch: tuple[int, ...] = ()
 
 
-OPTIONS = (TrainOptions, ModelConfig, TrainingConfig, Devices)
-
-
-def main():
+def main(
+    options: TrainOptions, model_config: ModelConfig, config: TrainingConfig, devices: Devices
+):
     from tfsoftmax.lm.tasks import LANGUAGE_MODEL
 
-    train(parse(TrainOptions), PRESETS, LANGUAGE_MODEL)
+    train(options, model_config, config, devices, LANGUAGE_MODEL)
 
 
-def train(options: TrainOptions, presets: dict, task) -> None:
+def train(
+    options: TrainOptions, model_config: ModelConfig, config: TrainingConfig, devices: Devices, task
+) -> None:
     """Trains what the flags say, and prints the result.
 
     Args:
         options: the corpus and the run.
-        presets: {name: fields of the configurations}.
+        model_config, config: the model and its training.
+        devices: what shares the work.
         task: the `Task` of the run.
     """
-    preset, devices = presets.get(options.preset), parse(Devices)
-    model_config, config = parse(task.config, preset), parse(TrainingConfig, preset)
     expect(len(options.profile_batch) in (0, 2) and min(options.profile_batch, default=1) >= 1,
            "profile_batch", "be two steps, such as 11,15",
            received=f"profile_batch={','.join(map(str, options.profile_batch))}")

@@ -21,7 +21,6 @@ import dataclasses
 import itertools
 
 from tfsoftmax.commands.evaluate import EvaluateOptions, evaluate
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.commands.shared import Devices, fork_workers
 from tfsoftmax.pairs.commands.search import Search
@@ -47,11 +46,7 @@ class EvaluatedSearch(Search):
     summaries: int = 2000
 
 
-OPTIONS = (EvaluateOptions, EvaluatedSearch, Devices)
-
-
-def main():
-    options, search, devices = parse(EvaluateOptions), parse(EvaluatedSearch), parse(Devices)
+def main(options: EvaluateOptions, search: EvaluatedSearch, devices: Devices):
     check_at_least(0, summaries=search.summaries)
     fork_workers(devices)
     load_tensorflow()

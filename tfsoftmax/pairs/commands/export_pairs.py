@@ -16,13 +16,9 @@ Texts are strings, padded at the end with empty strings. Words that the vocabula
 """
 
 from tfsoftmax.commands.export import ExportOptions, begin_export, report_export
-from tfsoftmax.commands.options import parse
-
-OPTIONS = (ExportOptions,)
 
 
-def main():
-    options = parse(ExportOptions)
+def main(options: ExportOptions):
     begin_export(options.out)
     from tfsoftmax.pairs.export import export_summariser
     from tfsoftmax.pairs.task import PAIRS

@@ -15,14 +15,10 @@ texts and are an error elsewhere. Notes on standard error say so.
 The directory appears only when it is complete.
 """
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.pairs.config import PairsConfig
 
-OPTIONS = (PairsConfig,)
 
-
-def main():
-    config = parse(PairsConfig)
+def main(config: PairsConfig):
     from tfsoftmax.pairs.prepare import prepare, summary
 
     print(summary(prepare(config)))

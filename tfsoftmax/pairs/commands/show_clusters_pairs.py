@@ -7,13 +7,10 @@ The head of the run must be self_organised. The help of tfsoftmax show_clusters 
 and the file of --out.
 """
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.show_clusters import ShowOptions, show
 
-OPTIONS = (ShowOptions,)
 
-
-def main():
+def main(options: ShowOptions):
     from tfsoftmax.pairs.task import PAIRS
 
-    show(parse(ShowOptions), PAIRS)
+    show(options, PAIRS)

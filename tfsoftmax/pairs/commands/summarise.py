@@ -23,7 +23,6 @@ import itertools
 import os
 import sys
 
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
 from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least, expect
@@ -57,11 +56,7 @@ class SummariseOptions:
     overwrite: bool = False
 
 
-OPTIONS = (SummariseOptions, Search)
-
-
-def main():
-    options, search = parse(SummariseOptions), parse(Search)
+def main(options: SummariseOptions, search: Search):
     check_at_least(1, nbest=options.nbest)
     expect(options.nbest <= search.beam, "nbest", f"be at most `beam`, {search.beam}",
            options.nbest)

@@ -14,7 +14,6 @@ and export_pairs use the result. Other flags take precedence over a preset. The 
 import dataclasses
 
 from tfsoftmax.commands import train
-from tfsoftmax.commands.options import parse
 from tfsoftmax.commands.shared import Devices
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.pairs.config import Seq2SeqConfig
@@ -29,13 +28,13 @@ class TrainOptions(train.TrainOptions):
         data: Directory of a corpus that `tfsoftmax prepare_pairs` made.
     """
 
+    PRESETS = PRESETS
     CHOICES = {"preset": tuple(PRESETS)}
 
 
-OPTIONS = (TrainOptions, Seq2SeqConfig, TrainingConfig, Devices)
-
-
-def main():
+def main(
+    options: TrainOptions, model_config: Seq2SeqConfig, config: TrainingConfig, devices: Devices
+):
     from tfsoftmax.pairs.task import PAIRS
 
-    train.train(parse(TrainOptions), PRESETS, PAIRS)
+    train.train(options, model_config, config, devices, PAIRS)

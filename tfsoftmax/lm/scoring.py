@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.lm.model import reset_states, split_at_head
-from tfsoftmax.lm.prefixes import fresh_numbers, numbered_prefixes
 from tfsoftmax.lm.sentences import WORDS, windows
 from tfsoftmax.ops.replicas import replica_id
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
@@ -115,15 +114,14 @@ class Scorer:
     def _window(self, sentences):
         """What `sentences` returns, for some of the sentences."""
         targets = [self._targets(words) for words in sentences]
-        numbers, known = numbered_prefixes(targets, len(self.vocabulary))
+        numbers, known = _numbered_prefixes(targets, len(self.vocabulary))
         values = np.zeros(known + 1)
-        news = [i for i, (_, fresh) in enumerate(numbers) if fresh]
+        news = [i for i, (_, fresh) in enumerate(numbers) if fresh.any()]
         news.sort(key=lambda i: len(targets[i]))
         for start in range(0, len(news), self._rows):
             batch = news[start : start + self._rows]
             reset_states(self._model)
-            fresh = [fresh_numbers(*numbers[i]) for i in batch]
-            self._read([targets[i] for i in batch], fresh, values)
+            self._read([targets[i] for i in batch], [numbers[i][1] for i in batch], values)
         return [
             self._with_oov(values[prefixes], ids)
             for (prefixes, _), ids in zip(numbers, targets, strict=True)
@@ -207,6 +205,28 @@ class Scorer:
         if self.oov == "skip":
             return np.where(unknown, 0.0, log_probs)
         return log_probs - unknown * math.log(self._unseen_words)
+
+
+def _numbered_prefixes(targets, vocab_size):
+    """Numbers the distinct beginnings of sentences, starting with 1.
+
+    Args:
+        targets: the word ids (T,) of each sentence.
+        vocab_size: V, the number of words.
+
+    Returns:
+        A list with a pair for each sentence: the numbers of its beginnings, the shortest first, and
+        the same with 0 for those that an earlier sentence has; and the number of distinct ones.
+    """
+    known, numbers = {}, []
+    for ids in targets:
+        before, prefix, of_sentence = len(known), 0, []
+        for word in ids.tolist():
+            prefix = known.setdefault(prefix * vocab_size + word, len(known) + 1)
+            of_sentence.append(prefix)
+        prefixes = np.array(of_sentence)
+        numbers.append((prefixes, np.where(prefixes > before, prefixes, 0)))
+    return numbers, len(known)
 
 
 def _step(hidden_model, log_prob, strategy):

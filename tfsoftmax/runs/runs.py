@@ -17,7 +17,6 @@ from tfsoftmax.lm.tasks import LANGUAGE_MODEL, Task
 from tfsoftmax.runs.checkpoints import POINTERS, Checkpoints, weight_variables
 from tfsoftmax.runs.copies import FILES, TOKENIZER, checked_copy, with_copies
 from tfsoftmax.runs.description import differences
-from tfsoftmax.runs.locks import locked_file
 from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect, refusal, refusing
@@ -170,7 +169,15 @@ class Run:
         """
         made = not os.path.lexists(self.directory)
         os.makedirs(self.directory, exist_ok=True)
-        with contextlib.closing(locked_file(self.path(LOCK), self.directory)):
+        rule = "not be in training by another process"
+        received = f"run={self.directory!r}, which is"
+        with refusing(BlockingIOError, "run", rule, received):
+            lock = whole_files.locked_file(self.path(LOCK))
+        with lock:
+            with whole_files.errors_name(self.path(LOCK)):  # other workers know the folder by it
+                lock.truncate()
+                lock.write(secrets.token_hex(8).encode())
+                os.fsync(lock.fileno())
             for name in (CONFIG, METRICS, VOCABULARY, os.path.join(CHECKPOINTS, POINTERS)):
                 whole_files.remove_partial(self.path(name))
             if self.exists():

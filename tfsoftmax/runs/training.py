@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import signal
 
 from tfsoftmax.corpora.pipeline import rows_of_each
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
@@ -15,7 +16,6 @@ from tfsoftmax.runs.description import (
 )
 from tfsoftmax.runs.followers import FollowedRun
 from tfsoftmax.runs.runs import Run
-from tfsoftmax.runs.signals import on_signals
 from tfsoftmax.runs.trainer import Trainer
 from tfsoftmax.sharding.workers import SHOWING_SECONDS, Workers
 from tfsoftmax.support.arguments import expect
@@ -125,7 +125,7 @@ def _train(corpus, run, settled, verbose, profile_batch, workers):
     if finished:
         trainer.say(f"{run.directory} has already finished, at step {trainer.progress.step}.")
         return settled["finished"]
-    with on_signals(trainer.stop), contextlib.closing(trainer.monitor):
+    with _on_signals(trainer.stop), contextlib.closing(trainer.monitor):
         return trainer.run_to_the_end()
 
 
@@ -135,3 +135,29 @@ def _advice(run):
     if last is None:
         return "There is no checkpoint yet; start the same command again."
     return f"Start the same command again to go on from the last checkpoint, {last}."
+
+
+@contextlib.contextmanager
+def _on_signals(function):
+    """Calls a function at the first Ctrl-C or SIGTERM; a second one raises KeyboardInterrupt.
+
+    In a thread other than the main one it does nothing.
+    """
+    signalled = False
+
+    def handle(number, frame):
+        nonlocal signalled
+        if signalled:
+            raise KeyboardInterrupt
+        signalled = True
+        function()
+
+    try:
+        before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

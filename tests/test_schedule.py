@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from runs_helper import MODEL, assert_same_run, events, small_corpus, stopped_at, train
-from tfsoftmax.lm.compiled import compiled_model
+from tfsoftmax.lm.compiled import compiled_model, learning_rate
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
-from tfsoftmax.lm.schedules import learning_rate
 from tfsoftmax.pairs import presets as pair_presets
 from tfsoftmax.pairs.config import Seq2SeqConfig
 from tfsoftmax.runs import runs

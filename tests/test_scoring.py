@@ -13,11 +13,10 @@ from runs_helper import MODEL, small_corpus
 from scoring_helper import SENTENCES, VOCABULARY, WORDS, make_model, reference
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm import model as building
-from tfsoftmax.lm.evaluation import exact_evaluator
+from tfsoftmax.lm.evaluation import Totals, exact_evaluator
 from tfsoftmax.lm.model import language_model, recurrent_states
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.lm.sentences import windows
-from tfsoftmax.lm.totals import Totals
 from tfsoftmax.support.vocabulary import Vocabulary
 
 

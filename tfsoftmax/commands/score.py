@@ -104,9 +104,8 @@ def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
     expect(first is not None, "input", "hold sentences", options.input)
     workers = started_workers(shared)
     from tfsoftmax.corpora.counting import Tally
-    from tfsoftmax.lm.evaluation import text_measures
+    from tfsoftmax.lm.evaluation import Totals, text_measures
     from tfsoftmax.lm.sentences import MUCH_OOV, WORDS, oov_report, unmarked, windows
-    from tfsoftmax.lm.totals import Totals
     from tfsoftmax.runs import runs
     from tfsoftmax.runs.shared_scoring import SharedScorer, load
     from tfsoftmax.support.marks import Marks

@@ -1,14 +1,16 @@
-"""Evaluates a model exactly on a split: each token counts once, and states are carried on."""
+"""Evaluates a model exactly on a split, or by the scores of sentences: each token counts once."""
 
 import math
 import time
 from collections.abc import Callable, Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.lm.model import context_of, recurrent_states, reset_states
+from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.metrics import ClusterPerplexity, InClusterPerplexity, Perplexity
 from tfsoftmax.support.progress import bar
 
@@ -129,3 +131,57 @@ def text_measures(text, nats: float) -> dict[str, float]:
 def _results(metric):
     result = metric.result()
     return result if isinstance(result, dict) else {metric.name: result}
+
+
+class Totals:
+    """Adds up the scores of sentences to the perplexity of a text.
+
+    Args:
+        scorer: the `Scorer` that scores the sentences. Its `oov` and `normalisation` decide what
+            is counted.
+
+    Example:
+        from tfsoftmax.lm import evaluation, scoring
+        from tfsoftmax.runs import runs
+        scorer = scoring.Scorer(*runs.load("runs/first", streams=1)[:2])
+        text, words = evaluation.Totals(scorer), ["the", "number", "of", "bytes"]
+        text.add(words, scorer.sentences([words])[0])
+        print(text.result()["perplexity"])
+    """
+
+    def __init__(self, scorer: Scorer):
+        self._scorer = scorer
+        self.log_prob, self.sentences, self.tokens, self.oov_tokens = 0.0, 0, 0, 0
+
+    @property
+    def words(self) -> int:
+        """The number of words, without `<eos>`."""
+        return self.tokens - self.sentences
+
+    def add(self, words: Sequence[str], log_probs: np.ndarray) -> None:
+        """Adds a sentence and its scores, which are an array (words + 1,) of the scorer."""
+        self.log_prob += log_probs.sum()
+        self.sentences += 1
+        self.tokens += len(log_probs)
+        self.oov_tokens += int(self._scorer.unknown(words).sum())
+
+    def result(self) -> dict:
+        """The totals so far.
+
+        Returns:
+            Dictionary of `sentences`, `tokens`, `oov_tokens` and `oov_rate`, their share of the
+            words, and of `perplexity` and `nats_per_token` over the tokens that count. If the
+            scores are taken as they are (`normalisation="constant"`), it has
+            `self_normalised_nats` instead of these two.
+        """
+        skipped = self.oov_tokens if self._scorer.oov == "skip" else 0
+        counts = {
+            "sentences": self.sentences, "tokens": self.tokens, "oov_tokens": self.oov_tokens,
+            "oov_rate": self.oov_tokens / max(1, self.words),
+        }
+        if self.tokens == skipped:
+            return counts
+        nats = -self.log_prob / (self.tokens - skipped)
+        if self._scorer.normalisation == "constant":
+            return {"self_normalised_nats": nats, **counts}
+        return {**perplexity_and_nats(nats), **counts}

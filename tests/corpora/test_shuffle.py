@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tfsoftmax.corpora import shuffle as shuffle_module
-from tfsoftmax.corpora.shuffle import ExternalShuffle
+from tfsoftmax.corpora import orders
+from tfsoftmax.corpora.orders import ExternalShuffle
 from tfsoftmax.corpora.splits import PAD
 from tfsoftmax.corpora.streams import Streams, gather_sentences
 
@@ -46,7 +46,7 @@ def test_shuffle_depends_on_the_seed_and_not_on_the_blocks(tmp_path, monkeypatch
     _, ids, lengths = make_sentences(60)
     options = {"bucket_tokens": 50}
     one = shuffled(tmp_path, ids, lengths, 1, seed=1, **options)
-    monkeypatch.setattr(shuffle_module, "BLOCK_TOKENS", block_tokens)
+    monkeypatch.setattr(orders, "BLOCK_TOKENS", block_tokens)
     np.testing.assert_array_equal(one, shuffled(tmp_path, ids, lengths, 7, seed=1, **options))
     assert not np.array_equal(one, shuffled(tmp_path, ids, lengths, 1, seed=2, **options))
 

@@ -11,7 +11,7 @@ from text_files import config, contents, prepared, write_texts
 from refusals import refused
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as prepare_module
-from tfsoftmax.corpora import writer
+from tfsoftmax.corpora import tfrecord
 from tfsoftmax.corpora.prepare import prepare
 from tfsoftmax.support import replacing
 from tfsoftmax.support.replacing import alone
@@ -115,7 +115,7 @@ def test_full_disk_is_one_sentence_and_leaves_everything_as_it_was(
         prepared(tmp_path, seed=2)
     before = contents(tmp_path / "out") if overwrite else None
     monkeypatch.setattr(
-        writer, "open", lambda path, mode: builtins.open("/dev/full", mode), raising=False
+        tfrecord, "open", lambda path, mode: builtins.open("/dev/full", mode), raising=False
     )
     with pytest.raises(OSError, match="The disk is full: preparing .*out.*Nothing was written"):
         prepared(tmp_path, overwrite=overwrite)

@@ -17,7 +17,7 @@ from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.splits import SentenceSplit
 from tfsoftmax.corpora.streams import Streams
-from tfsoftmax.corpora.writer import RecordWriter
+from tfsoftmax.corpora.tfrecord import RecordWriter
 from tfsoftmax.support.vocabulary import Vocabulary
 
 STREAMS, STEPS = 3, 4

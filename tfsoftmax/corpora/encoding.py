@@ -6,7 +6,7 @@ import numpy as np
 
 from tfsoftmax.corpora.orders import ORDERS
 from tfsoftmax.corpora.splits import PAD, SentenceSplit
-from tfsoftmax.corpora.writer import RecordWriter
+from tfsoftmax.corpora.tfrecord import RecordWriter
 from tfsoftmax.support.vocabulary import EOS
 
 

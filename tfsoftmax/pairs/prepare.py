@@ -9,7 +9,7 @@ from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora.counting import build_vocabulary, kept_vocabulary
 from tfsoftmax.corpora.encoding import check_nothing_lost
 from tfsoftmax.corpora.publishing import missing_split, published
-from tfsoftmax.corpora.writer import RecordWriter
+from tfsoftmax.corpora.tfrecord import RecordWriter
 from tfsoftmax.pairs import batches as pair_batches
 from tfsoftmax.pairs.config import PairsConfig
 from tfsoftmax.pairs.corpus import PairCorpus, PairSplit

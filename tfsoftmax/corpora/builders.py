@@ -11,7 +11,7 @@ import tensorflow_datasets as tfds
 
 from tfsoftmax.corpora.archives import check_digest, open_member
 from tfsoftmax.corpora.catalogue import DATASETS, find_manual
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 
 _TFDS_NAMES = {"train": "train", "valid": "validation", "test": "test"}
 _CHUNK_BYTES = 1 << 20
@@ -104,11 +104,8 @@ class Text8(_SentencesBuilder):
 
     def _sentences(self, file, size, split):
         cut = size - self.VALID_BYTES
-        if cut <= 0:
-            raise ValueError(
-                f"text8 must be longer than its validation part, {self.VALID_BYTES} bytes. "
-                f"Received: {size} bytes"
-            )
+        expect(cut > 0, "text8:", f"be longer than its validation part, {self.VALID_BYTES} bytes",
+               received=f"{size} bytes")
         first, last = (0, cut) if split == "train" else (cut, size)
         return fixed_sentences(byte_range(file, first, last), self.SENTENCE_WORDS)
 

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Iterable
 
-from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.vocabulary import EOS, UNK, Vocabulary
 
 
@@ -84,10 +84,8 @@ def count(blocks, split, tokenizer, keep_counts, report):
             if not line.strip():
                 continue
             if EOS in line and EOS in pieces:
-                raise ValueError(
-                    f"`{split}`: the text must not contain `{EOS}`, which `prepare` itself adds "
-                    f"after every sentence. Received: {line[:200]!r}"
-                )
+                raise refusal(f"`{split}`: the text", f"not contain `{EOS}`, which `prepare` "
+                              "itself adds after every sentence", line[:200])
             tally.add(line, pieces, tokenizer)
             words += pieces
         if keep_counts:

@@ -118,10 +118,8 @@ def _json_texts(path, field):
             found = textio.parsed_json(line, where, finite=False)
             text = found.get(field) if isinstance(found, dict) else None
             if not isinstance(text, str):
-                raise ValueError(
-                    f"{where} must be a JSON object with a text under {field!r}, which `field` "
-                    f"names. Received: {line[:100]}"
-                )
+                raise refusal(where, f"be a JSON object with a text under {field!r}, which `field` "
+                              "names", received=line[:100])
             try:
                 text.encode("utf-8")
             except UnicodeEncodeError as error:

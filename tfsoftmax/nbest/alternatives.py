@@ -84,10 +84,9 @@ def check_markless(sentences: Iterable[Sequence], name: str) -> None:
     """
     for part in (part for sentence in sentences for part in sentence):
         if isinstance(part, str) and ("{" in part or part == NO_WORD):
-            raise ValueError(
-                f"`{name}` must have no words with {{, and no {NO_WORD}, where trn files are "
-                f"written to `out`, since sclite reads them as alternatives. Received: {part!r}"
-            )
+            raise refusal(name, f"have no words with {{, and no {NO_WORD}, where trn files are "
+                          "written to `out`, since sclite reads them as alternatives",
+                          received=repr(part))
 
 
 def _extended(row, transcript, words):

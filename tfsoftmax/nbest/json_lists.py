@@ -102,7 +102,7 @@ def _rows(records, ignored):
         record = _without(record, ignored)
         utterance = _utterance(record, where)
         if _encodable(utterance, where).split() != [utterance]:
-            raise ValueError(f"{where}: utterances must have no blanks. Received: {utterance!r}")
+            raise refusal(f"{where}: utterances", "have no blanks", utterance)
         expect(utterance not in seen, f"{where}: each utterance", "have one record",
                received=f"{utterance!r} again")
         seen.add(utterance)
@@ -129,10 +129,8 @@ def _rows(records, ignored):
             keys = tuple(None if score is None else score[0] for score in scores)
             expected = expected or keys
             if keys != expected:
-                raise ValueError(
-                    f"{place}: all hypotheses must have the scores of the first, "
-                    f"{_listed(expected)}. Received: {_listed(keys)}"
-                )
+                raise refusal(f"{place}: all hypotheses", "have the scores of the first, "
+                              f"{_listed(expected)}", received=_listed(keys))
             acoustic, old_lm = (score and score[1] for score in scores)
             yield Row(utterance, words, acoustic, old_lm, where=place)
 
@@ -154,11 +152,9 @@ def _without(record, ignored):
 def _refuse_unread(keys, where):
     """Raises ValueError if there are keys with numbers that nothing reads."""
     if keys := list(map(repr, keys)):
-        raise ValueError(
-            f"{where}: numbers must be scores under one of the keys {', '.join(ACOUSTIC)}, and "
-            f"under one of {', '.join(OLD_LM)}; `ignore_keys` names others, which are not read. "
-            f"Received: {', '.join(keys)}"
-        )
+        raise refusal(f"{where}: numbers", f"be scores under one of the keys "
+                      f"{', '.join(ACOUSTIC)}, and under one of {', '.join(OLD_LM)}; `ignore_keys` "
+                      "names others, which are not read", received=', '.join(keys))
 
 
 def _has_numbers(value):
@@ -239,7 +235,7 @@ def _encodable(text, where):
 
 def _score(value, where):
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{where}: scores must be finite numbers. Received: {_brief(value)}")
+        raise refusal(f"{where}: scores", "be finite numbers", received=_brief(value))
     return number(value, where)
 
 

@@ -210,8 +210,6 @@ def _column(rows, name, path):
     values = [getattr(row, name) for row in rows]
     without = [row.utterance for row, value in zip(rows, values, strict=True) if value is None]
     if without and len(without) < len(rows):
-        raise ValueError(
-            f"{textio.name_of(path)}: all hypotheses must have a score {name!r}, or none. "
-            f"Received: none for one of {without[0]!r}"
-        )
+        raise refusal(f"{textio.name_of(path)}: all hypotheses", f"have a score {name!r}, or none",
+                      received=f"none for one of {without[0]!r}")
     return None if without else np.array(values)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tfsoftmax.support import textio
+from tfsoftmax.support.arguments import refusal
 
 
 class Row(NamedTuple):
@@ -52,7 +53,7 @@ def number(field: str | float, where: str) -> float:
     except (ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{where}: scores must be finite numbers. Received: {field!r}")
+        raise refusal(f"{where}: scores", "be finite numbers", field)
     return value
 
 

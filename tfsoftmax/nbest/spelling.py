@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from tfsoftmax.support.arguments import refusal
 from tfsoftmax.support.marks import Marks
 
 BEGIN, CONTINUED = "\u2581", "@@"  # of sentencepiece, and of subword-nmt
@@ -36,11 +37,9 @@ class Spelling:
         if self._join_pieces is False or not any(map(_is_piece, words)):
             return words
         if self._join_pieces is None:
-            raise ValueError(
-                f"{where}: words must not be pieces, which begin with {BEGIN} or end in "
-                f"{CONTINUED}; `join_pieces` joins them, and --nojoin_pieces keeps them. "
-                f"Received: {' '.join(map(str, words))[:200]!r}"
-            )
+            raise refusal(f"{where}: words", f"not be pieces, which begin with {BEGIN} or end in "
+                          f"{CONTINUED}; `join_pieces` joins them, and --nojoin_pieces keeps them",
+                          ' '.join(map(str, words))[:200])
         if any(word.startswith(BEGIN) for word in words):
             return tuple("".join(words).replace(BEGIN, " ").split())
         return tuple(re.sub(f"{CONTINUED}( |$)", "", " ".join(words)).split())

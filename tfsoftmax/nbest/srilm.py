@@ -105,10 +105,8 @@ def _plain(where, fields):
     acoustic, old_lm = (number(field, where) * math.log(10) for field in fields[:2])
     words = fields[2]
     if not (words.isascii() and words.isdigit()) or int(words) > len(fields) - 3:
-        raise ValueError(
-            f"{where}: nwords must be the number of words in the line, {len(fields) - 3} with "
-            f"{', '.join(sorted(NO_WORDS))}, or less. Received: {words!r}"
-        )
+        raise refusal(f"{where}: nwords", f"be the number of words in the line, {len(fields) - 3} "
+                      f"with {', '.join(sorted(NO_WORDS))}, or less", words)
     return fields[3:], acoustic, old_lm
 
 

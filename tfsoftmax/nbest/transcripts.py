@@ -43,8 +43,7 @@ def read_speakers(path: str | os.PathLike) -> dict[str, str]:
     speakers = {}
     for where, fields in read_fields(path):
         expect(len(fields) == 2, f"{where}:", "be `utterance speaker`", ' '.join(fields))
-        if fields[0] in speakers:
-            raise ValueError(f"{where}: each utterance must have one line. Received: {fields[0]!r}")
+        expect(fields[0] not in speakers, f"{where}: each utterance", "have one line", fields[0])
         speakers[fields[0]] = fields[1]
     return speakers
 

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.whole_files import errors_name
 
 BLOCK_BYTES = 1 << 20
@@ -84,10 +84,8 @@ def blocks(
                 rest = file.readline(line_bytes - begun + 1)
                 if begun + len(rest.removesuffix(b"\n")) > line_bytes:
                     line = number + block.count(b"\n")
-                    raise ValueError(
-                        f"{name_of(path)}, line {line}: a line must have at most {line_bytes:,} "
-                        "bytes. Received: a longer line"
-                    )
+                    raise refusal(f"{name_of(path)}, line {line}: a line",
+                                  f"have at most {line_bytes:,} bytes", received="a longer line")
                 block += rest
             if progress is not None:
                 progress(raw.tell())
@@ -156,8 +154,7 @@ def plain_name(path: str | os.PathLike) -> str:
 def _opened(path):
     """Opens a file, and yields it as it is and decompressed. Damage is a ValueError."""
     if path == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise ValueError("standard input must be open. Received: a closed one")
+        expect(sys.stdin is not None, "standard input", "be open", received="a closed one")
         yield sys.stdin.buffer, sys.stdin.buffer
         return
     decompressed = COMPRESSED.get(os.path.splitext(path)[1].lower(), lambda raw: raw)

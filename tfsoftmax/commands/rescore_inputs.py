@@ -100,10 +100,8 @@ class RescoreOptions:
         for name, default in dataclasses.asdict(Weights()).items():
             values = grid[name] = getattr(self, name)
             expect(all(map(math.isfinite, values)), name, "be finite", received=_joined(values))
-            expect(
-                len(values) <= 1 or self.tune, name, "be one number without --tune",
-                received=_joined(values)
-            )
+            expect(len(values) <= 1 or self.tune, name, "be one number without --tune",
+                   received=_joined(values))
             if not values:
                 tried = self.tune and (name != "arpa_weight" or self.arpa)
                 grid[name] = GRID[name] if tried else (default,)

@@ -85,9 +85,8 @@ class ProfileOptions:
 def main(config: ProfileOptions, model_config: ModelConfig):
     fields = [field.name for field in dataclasses.fields(ModelConfig)]
     if config.run and (own := [name for name in fields if given(name)]):
-        raise refusal(
-            own[0], "not be given with --run, which has its own", getattr(model_config, own[0])
-        )
+        raise refusal(own[0], "not be given with --run, which has its own",
+                      getattr(model_config, own[0]))
     others = [_load(path) for path in config.compare]
     if config.plot:
         check_plot(config.plot)

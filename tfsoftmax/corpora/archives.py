@@ -90,9 +90,8 @@ def _damage_explained(path):
     except Exception as error:
         if getattr(error, "errno", None) not in (None, errno.EINVAL):
             raise
-        raise refusal(
-            f"{path}:", "be an undamaged archive", received=f"{type(error).__name__}: {error}"
-        ) from error
+        raise refusal(f"{path}:", "be an undamaged archive",
+                      received=f"{type(error).__name__}: {error}") from error
 
 
 def _match(names, member, path):

@@ -64,10 +64,9 @@ def read_manifest(directory: str, kind: type | None = None) -> dict:
     manifests.check_shape(manifest, _ANY_KIND, path, _ADVICE)
     if kind is not None:
         task = manifest["settings"].get("task")
-        expect(
-            task == kind.TASK, repr(directory), f"be a corpus of {kind.TASK}; `tfsoftmax --help` "
-            "lists the commands for others", received=f"one of {task}"
-        )
+        expect(task == kind.TASK, repr(directory),
+               f"be a corpus of {kind.TASK}; `tfsoftmax --help` lists the commands for others",
+               received=f"one of {task}")
         manifests.check_shape(manifest, _shape(kind), path, _ADVICE)
         if "tokenizer" in manifest:
             manifests.check_shape(manifest["tokenizer"], _TOKENIZER, path, _ADVICE, ("tokenizer",))

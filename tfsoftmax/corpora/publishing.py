@@ -53,14 +53,11 @@ def published(
         if _is_prepared(kind, out, config.corpus, settings, config.overwrite):
             progress.say(f"{config.out} already holds this corpus, and it is intact.")
             return kind.load(config.out)
-        expect(
-            not os.path.ismount(out), "out", "not be a mount point, which cannot be replaced as a "
-            "whole; name a folder in it", out
-        )
-        expect(
-            os.path.commonpath([out, os.getcwd()]) != out, "out", "not be the working directory or "
-            "lie above it, because it is replaced as a whole; name a folder in it", out
-        )
+        expect(not os.path.ismount(out), "out",
+               "not be a mount point, which cannot be replaced as a whole; name a folder in it",
+               out)
+        expect(os.path.commonpath([out, os.getcwd()]) != out, "out", "not be the working directory "
+               "or lie above it, because it is replaced as a whole; name a folder in it", out)
         begin()
         with _disk_full_explained(config.out), whole_or_nothing(out, replace=True) as partial:
             scratch = os.path.join(partial, "scratch")
@@ -118,10 +115,8 @@ def _is_prepared(kind, out, name, settings, overwrite):
         problem = f"it is damaged: {error}"
     if overwrite:
         return False
-    raise refusal(
-        "out", "not hold another corpus; choose another directory, or set `overwrite`",
-        received=f"out={out!r}, where {problem}"
-    )
+    raise refusal("out", "not hold another corpus; choose another directory, or set `overwrite`",
+                  received=f"out={out!r}, where {problem}")
 
 
 def _differences(found, wanted):

@@ -41,10 +41,9 @@ class RecordFile:
         The first call reads the file, at about 1 GB/s; later ones only ask whether it changed.
         """
         found = whole_files.known_sha256(self.path)
-        expect(
-            found == self.sha256, f"{self.path}:", f"be as it was written, with sha256 "
-            f"{self.sha256}; prepare the corpus again", received=f"sha256 {found}"
-        )
+        expect(found == self.sha256, f"{self.path}:",
+               f"be as it was written, with sha256 {self.sha256}; prepare the corpus again",
+               received=f"sha256 {found}")
 
     @classmethod
     def written(cls, path: str, records: int) -> "RecordFile":

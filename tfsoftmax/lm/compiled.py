@@ -69,10 +69,8 @@ def learning_rate(
     if config.schedule == "validation" or steps is None:
         return config.learning_rate
     falling = steps - config.warmup_steps
-    expect(
-        falling >= 1, "warmup_steps", f"be fewer than the steps of the run, {steps}",
-        config.warmup_steps
-    )
+    expect(falling >= 1, "warmup_steps", f"be fewer than the steps of the run, {steps}",
+           config.warmup_steps)
     schedules = keras.optimizers.schedules
     after = (
         schedules.CosineDecay(config.learning_rate, falling) if config.schedule == "cosine"

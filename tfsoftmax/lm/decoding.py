@@ -121,10 +121,8 @@ class NextWordSampler:
 
 def check_found(ids):
     """Raises ValueError if an id is -1, where a model gives no word a probability."""
-    expect(
-        not np.less(ids, 0).any(), "model", "give words a probability above zero",
-        received="a model that gives it to none, as after a training that diverged"
-    )
+    expect(not np.less(ids, 0).any(), "model", "give words a probability above zero",
+           received="a model that gives it to none, as after a training that diverged")
 
 
 def nucleus(scores, top_p):

@@ -139,10 +139,8 @@ class Generator:
             ValueError: an argument is out of its range.
         """
         check_at_least(1, max_words=max_words)
-        expect(
-            0 <= length_power < np.inf, "length_power", "be finite and not negative",
-            length_power
-        )
+        expect(0 <= length_power < np.inf, "length_power", "be finite and not negative",
+               length_power)
         with self._states_reset():
             *before, last = self._beginning(prompt)
             for word in before:

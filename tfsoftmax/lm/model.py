@@ -140,10 +140,9 @@ def _named_options(config):
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise refusal(
-            "head_options", f"be arguments of {HEADS[config.head].__name__}: "
-            f"{str(error).rpartition('__init__() ')[2]}", received=f"{config.head_options}"
-        ) from None
+        raise refusal("head_options", f"be arguments of {HEADS[config.head].__name__}: "
+                      f"{str(error).rpartition('__init__() ')[2]}",
+                      received=f"{config.head_options}") from None
 
 
 def split_at_head(model: keras.Model, vocabulary):

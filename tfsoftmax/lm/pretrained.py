@@ -173,10 +173,8 @@ def _parse(line, size, unread, where):
         fields = parts[-size:]
         extra = parts[:-size]
         if not extra or (len(extra) > 1 and _is_number(extra[-1])):
-            raise refusal(
-                f"{where}:", f"be a word and {size} values",
-                received=f"{len(parts)} fields, {brief(repr(line))}"
-            )
+            raise refusal(f"{where}:", f"be a word and {size} values",
+                          received=f"{len(parts)} fields, {brief(repr(line))}")
         word = b" ".join(extra)
     try:
         word.decode("utf-8")

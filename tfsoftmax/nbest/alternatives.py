@@ -117,7 +117,6 @@ def _without_null(parts):
 
 
 def _refuse(where, text):
-    raise refusal(
-        f"{where}:",
-        "have alternatives between braces, as in { um / uh / @ }, of which none is empty", text
-    )
+    raise refusal(f"{where}:",
+                  "have alternatives between braces, as in { um / uh / @ }, of which none is empty",
+                  text)

@@ -100,9 +100,8 @@ def _checked(value, data, at, where):
         return value(data, at)
     except (ValueError, IndexError, KeyError):
         kind = "ids of words" if value is _integers else "costs"
-        raise refusal(
-            f"{where}:", f"be an undamaged entry of an archive of {kind}", data[at:at + 10]
-        ) from None
+        raise refusal(f"{where}:", f"be an undamaged entry of an archive of {kind}",
+                      data[at:at + 10]) from None
 
 
 def _integers(data, at):

@@ -29,10 +29,8 @@ def rows(folder: str) -> Iterator[Row]:
     ranks = {int(found[1]) for found in map(_RANK.fullmatch, os.listdir(folder)) if found}
     missing = set(range(1, max(ranks) + 1)) - ranks
     if missing:
-        raise refusal(
-            f"{folder}:", f"have 1best_recog to {max(ranks)}best_recog",
-            received=f"no {min(missing)}best_recog"
-        )
+        raise refusal(f"{folder}:", f"have 1best_recog to {max(ranks)}best_recog",
+                      received=f"no {min(missing)}best_recog")
     lists = {}
     for rank in sorted(ranks):
         texts, scores = (

@@ -99,10 +99,8 @@ def _jobs(folder):
         numbers = sorted(number for number, _ in of_kind)
         wrong = [n for n, m in enumerate(numbers, start=1) if n != m]
         if wrong:
-            raise refusal(
-                f"{folder}:", f"have {kind}.1 to {kind}.{numbers[-1]} once each",
-                received=f"none or several of {kind}.{wrong[0]}"
-            )
+            raise refusal(f"{folder}:", f"have {kind}.1 to {kind}.{numbers[-1]} once each",
+                          received=f"none or several of {kind}.{wrong[0]}")
         return [path for _, path in sorted(of_kind)]
     return []
 

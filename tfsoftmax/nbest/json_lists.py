@@ -173,10 +173,8 @@ def _value(record, keys, types, kind, where):
     found = (record[key] for key in keys if key in record)
     value = next((v for v in found if isinstance(v, types) and not isinstance(v, bool)), None)
     if value is None:
-        raise refusal(
-            f"{where}:", f"have {kind} under one of the keys {', '.join(keys)}",
-            received=f"{', '.join(record) or 'no keys'}"
-        )
+        raise refusal(f"{where}:", f"have {kind} under one of the keys {', '.join(keys)}",
+                      received=f"{', '.join(record) or 'no keys'}")
     return value
 
 
@@ -218,10 +216,8 @@ def _words(text, where):
         return tuple(words[0].replace("▁", " ").split() if len(words) == 1 else words)
     if isinstance(text, list) and all(isinstance(word, str) for word in text):
         return tuple(_encodable(" ".join(text), where).split())
-    raise refusal(
-        f"{where}:", "be a text, a list of words, a pair of text and score, or an object",
-        received=f"{_brief(text)}"
-    )
+    raise refusal(f"{where}:", "be a text, a list of words, a pair of text and score, or an object",
+                  received=f"{_brief(text)}")
 
 
 def _encodable(text, where):

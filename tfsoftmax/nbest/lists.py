@@ -92,9 +92,8 @@ class NBest:
         sentences = self.sentences
         if symbols is not None:
             for key in (key for words in sentences for key in words if key not in symbols):
-                raise refusal(
-                    "words", "have a word for every id in the lists", received=f"none for {key!r}"
-                )
+                raise refusal("words", "have a word for every id in the lists",
+                              received=f"none for {key!r}")
             spelt = {key: () if w in KALDI_NO_WORDS else (w,) for key, w in symbols.items()}
             sentences = [tuple(w for key in words for w in spelt[key]) for words in sentences]
             spelling = self.spelling or Spelling()
@@ -143,10 +142,8 @@ class NBest:
         missing = [u for u in self.utterances if u not in transcripts]
         if missing:
             others = f", and {len(missing) - 1} more missing" if len(missing) > 1 else ""
-            raise refusal(
-                argument, "have a line for each utterance of the lists",
-                received=f"none for {missing[0]!r}{others}",
-            )
+            raise refusal(argument, "have a line for each utterance of the lists",
+                          received=f"none for {missing[0]!r}{others}")
         return [transcripts[u] for u in self.utterances]
 
 

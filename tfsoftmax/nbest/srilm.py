@@ -26,10 +26,8 @@ def folder_rows(folder: str) -> Iterator[Row]:
     """
     names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     for path in (os.path.join(folder, name) for name in names):
-        expect(
-            not os.path.isdir(path), f"{folder}:", "hold n-best lists, or jobs of them",
-            received=f"the folder {path}, which must be given if the lists are in it"
-        )
+        expect(not os.path.isdir(path), f"{folder}:", "hold n-best lists, or jobs of them",
+               received=f"the folder {path}, which must be given if the lists are in it")
     utterances = set()
     for name in names:
         path, utterance = os.path.join(folder, name), utterance_of(name)
@@ -97,11 +95,8 @@ def write(folder: str, rows: Iterable[Row]) -> None:
 
 def _plain(where, fields):
     if fields[0].startswith("NBestList") or len(fields) < 3:
-        raise refusal(
-            f"{where}:",
-            f"be `acoustic lm nwords word ...`, or one of {', '.join(DECIPHER)} in the first line",
-            " ".join(fields),
-        )
+        raise refusal(f"{where}:", "be `acoustic lm nwords word ...`, or one of "
+                      f"{', '.join(DECIPHER)} in the first line", " ".join(fields))
     acoustic, old_lm = (number(field, where) * math.log(10) for field in fields[:2])
     words = fields[2]
     if not (words.isascii() and words.isdigit()) or int(words) > len(fields) - 3:

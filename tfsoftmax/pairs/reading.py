@@ -51,11 +51,9 @@ class TsvPairs:
                     targets = [""]
                 if not targets or (len(targets) > 1 and not self._references):
                     wanted = "at least two" if self._references else "two"
-                    raise refusal(
-                        f"{where}:",
-                        f"have {wanted} columns, a source and a target with a tab between them",
-                        received=f"{1 + len(targets)} in {line[:80]!r}",
-                    )
+                    raise refusal(f"{where}:", f"have {wanted} columns, a source and a target with "
+                                  "a tab between them",
+                                  received=f"{1 + len(targets)} in {line[:80]!r}")
                 yield source, tuple(targets)
 
 
@@ -97,9 +95,8 @@ class FilePairs:
                     for line, rest in zip(lines, files)
                 ]
                 found = ", ".join(f"{end} in {path}" for end, path in zip(ends, paths))
-                raise refusal(
-                    self._name, "have a line for each line of the sources", received=found
-                )
+                raise refusal(self._name, "have a line for each line of the sources",
+                              received=found)
             yield lines[0][1], tuple(text for _, text in lines[1:])
 
 

@@ -200,8 +200,6 @@ def _padded(rows, value):
 def _check(beam, max_words, min_words, length_power, nbest):
     check_at_least(1, beam=beam, max_words=max_words)
     expect(1 <= nbest <= beam, "nbest", f"lie in [1, {beam}], the beam", nbest)
-    expect(
-        0 <= min_words <= max_words, "min_words", f"lie in [0, {max_words}], up to `max_words`",
-        min_words
-    )
+    expect(0 <= min_words <= max_words, "min_words", f"lie in [0, {max_words}], up to `max_words`",
+           min_words)
     expect(0 <= length_power < np.inf, "length_power", "be finite and not negative", length_power)

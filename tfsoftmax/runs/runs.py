@@ -70,10 +70,9 @@ class Run:
         found = set(os.listdir(self.directory)) if os.path.lexists(self.directory) else set()
         for name in (CHECKPOINTS, TENSORBOARD, FILES, METRICS, LOCK):
             if os.path.islink(self.path(name)):
-                raise refusal(
-                    f"{self.path(name)}:", "not be a symbolic link, because training writes there",
-                    received=f"a link to {os.readlink(self.path(name))!r}"
-                )
+                raise refusal(f"{self.path(name)}:",
+                              "not be a symbolic link, because training writes there",
+                              received=f"a link to {os.readlink(self.path(name))!r}")
         known = _BEFORE_CONFIG | {name for name in found if name.endswith(whole_files.PARTIAL)}
         expect(not found or self.exists() or found & {CHECKPOINTS, LOCK} and found <= known, "run",
                "be a new or empty directory, or one of an earlier run",
@@ -106,10 +105,8 @@ class Run:
 
     def config(self) -> dict:
         """The configuration that the run was started with."""
-        expect(
-            self.exists(), "run", "be the directory of a training run",
-            received=f"run={self.directory!r}, which has no {CONFIG}"
-        )
+        expect(self.exists(), "run", "be the directory of a training run",
+               received=f"run={self.directory!r}, which has no {CONFIG}")
         return read_object(self.path(CONFIG), {
             "id": str, "files": {...: {"name": str, "sha256": str}},
             "model": dict, "training": dict, "corpus": dict,

@@ -171,10 +171,8 @@ def check_hint(name: str, value: object, hint: object) -> None:
 def check_exists(name: str, path: str | os.PathLike, others: Sequence[str]) -> None:
     """Raises FileNotFoundError if there is no such file; `others` are the option's other values."""
     others = "one of " * (len(others) > 1) + ", ".join(others)
-    expect(
-        os.path.isfile(path), name, f"be {others}, or a file", error=FileNotFoundError,
-        received=f"{name}={os.fspath(path)!r}, and there is no such file",
-    )
+    expect(os.path.isfile(path), name, f"be {others}, or a file", error=FileNotFoundError,
+           received=f"{name}={os.fspath(path)!r}, and there is no such file")
 
 
 def needed(name: str, value: object, argument: str, spec: object) -> object:

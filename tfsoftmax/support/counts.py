@@ -26,10 +26,8 @@ def checked_counts(counts: ArrayLike, vocab_size: int | None = None) -> np.ndarr
         received = f"{counts[wrong[0, 0]]} for word {wrong[0, 0]}"
     else:
         received = "all zero"
-    raise refusal(
-        "counts", "be finite, not negative, and not all zero, one number for each of "
-        f"{number} words", received=received,
-    )
+    raise refusal("counts", "be finite, not negative, and not all zero, one number for each of "
+                  f"{number} words", received=received)
 
 
 def with_unseen(counts: np.ndarray) -> np.ndarray:

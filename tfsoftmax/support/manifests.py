@@ -45,10 +45,8 @@ def check_file(path: str | os.PathLike, expected: Mapping) -> None:
     found = described(path) if os.path.isfile(path) else {}
     wanted = {key: expected[key] for key in ("bytes", "sha256") if key in expected}
     if wanted != {key: found.get(key) for key in wanted}:
-        raise refusal(
-            f"{path}:", f"be as it was written, with {_listed(wanted)}",
-            received=_listed(found) or "no such file"
-        )
+        raise refusal(f"{path}:", f"be as it was written, with {_listed(wanted)}",
+                      received=_listed(found) or "no such file")
 
 
 def read_object(path: str | os.PathLike, shape: Mapping, finite: bool = False) -> dict:

@@ -50,11 +50,9 @@ class Marks:
         kept = words[first:last]
         if where is not None and not MARKS.isdisjoint(kept):
             found = next(word for word in kept if word in MARKS)
-            raise refusal(
-                f"{where()}:",
-                f"not contain {found} inside a sentence. At its ends such marks are left out, "
-                "because <eos> is added to each sentence", ' '.join(words)[:200]
-            )
+            raise refusal(f"{where()}:", f"not contain {found} inside a sentence. At its ends such "
+                          "marks are left out, because <eos> is added to each sentence",
+                          ' '.join(words)[:200])
         self.sentences += len(kept) < len(words)
         self._names |= dict.fromkeys([*words[:first], *words[last:]])
         return kept

@@ -172,9 +172,8 @@ def _decoded(data, path, first):
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         number = first + data.count(b"\n", 0, error.start)
-        raise refusal(
-            f"{name_of(path)}, line {number}:", "be UTF-8", data[error.start:error.start + 20]
-        ) from error
+        raise refusal(f"{name_of(path)}, line {number}:", "be UTF-8",
+                      data[error.start:error.start + 20]) from error
     return text.removeprefix("\ufeff") if first == 1 else text
 
 

@@ -119,10 +119,8 @@ class Vocabulary:
             words.append(word)
             counts.append(count)
         for special in (UNK, EOS):
-            expect(
-                special in lines, f"{os.fspath(path)}: one of the {len(words)} lines",
-                f"be `{special}<TAB>count`", received="none",
-            )
+            expect(special in lines, f"{os.fspath(path)}: one of the {len(words)} lines",
+                   f"be `{special}<TAB>count`", received="none")
         return cls(words, counts)
 
     def save(self, path: str | os.PathLike) -> None:

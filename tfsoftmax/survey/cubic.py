@@ -61,9 +61,8 @@ class CubicScores(LinearHead):
         return SquaredError(self._parameters(), self._value)
 
     def _no_probabilities(self, *_):
-        raise refusal(
-            "head", "be a distribution to have probabilities and a perplexity", received=
-            f"{self.name}, whose scores only rank words (tfsoftmax.metrics.Accuracy measures it)",
-        )
+        raise refusal("head", "be a distribution to have probabilities and a perplexity",
+                      received=f"{self.name}, whose scores only rank words "
+                      "(tfsoftmax.metrics.Accuracy measures it)")
 
     _self_normalised = _no_probabilities

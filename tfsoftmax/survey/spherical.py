@@ -91,11 +91,9 @@ class SphericalSoftmax(LinearHead):
         names = ("tied_to", "kernel_regularizer", "bias_regularizer", "kernel_constraint",
                  "bias_constraint")
         given = [name for name in names if getattr(self, name) is not None]
-        expect(
-            not given and self.compute_dtype != "float16", "sgd_learning_rate", "be None for a "
-            "head with tied rows, regularizers, constraints or a float16 policy, which scales the "
-            "loss", received=f"{given or self.dtype_policy.name}",
-        )
+        expect(not given and self.compute_dtype != "float16", "sgd_learning_rate", "be None for a "
+               "head with tied rows, regularizers, constraints or a float16 policy, which scales "
+               "the loss", received=f"{given or self.dtype_policy.name}")
 
     def build(self, hidden_shape):
         if self.sgd_learning_rate is None:
@@ -173,9 +171,7 @@ class SphericalSoftmax(LinearHead):
 
     def _check_optimizer(self, optimizer):
         scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        expect(
-            not scales and getattr(optimizer, "loss_scale_factor", None) is None, "optimizer",
-            "not scale the loss of a head with `sgd_learning_rate`, whose own steps it would "
-            "multiply", received=f"{type(optimizer).__name__}, which a global policy of "
-            "mixed_float16 or `loss_scale_factor` asks for",
-        )
+        expect(not scales and getattr(optimizer, "loss_scale_factor", None) is None, "optimizer",
+               "not scale the loss of a head with `sgd_learning_rate`, whose own steps it would "
+               "multiply", received=f"{type(optimizer).__name__}, which a global policy of "
+               "mixed_float16 or `loss_scale_factor` asks for")

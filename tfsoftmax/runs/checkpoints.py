@@ -40,17 +40,17 @@ class Checkpoints:
 
     Args:
         directory: the folder of all checkpoints of the run.
-        seal: a function that returns what each manifest of the run says of the run; by default
-            nothing.
+        seal: a function that returns what each manifest of the run says of the run; nothing before
+            the run has begun.
 
     Example:
-        from tfsoftmax.runs.checkpoints import Checkpoints
-        checkpoints = Checkpoints("runs/first/checkpoints")
+        from tfsoftmax.runs.runs import Run
+        checkpoints = Run("runs/first").checkpoints
         print(checkpoints.pointers())
         print(checkpoints.progress("best")["step"])
     """
 
-    def __init__(self, directory: str, seal: Callable[[], dict] | None = None):
+    def __init__(self, directory: str, seal: Callable[[], dict]):
         self.directory = directory
         self._seal = seal
 
@@ -68,9 +68,8 @@ class Checkpoints:
         """Names of the last and of the best checkpoint: {"last": ..., "best": ...}."""
         path = self.path(POINTERS)
         if not os.path.exists(path):
-            begun = self._seal and self._seal()
-            expect(not begun, f"{path}:", "be there, because it says where training resumes. "
-                   "Restore it, or start a new run", received="no such file")
+            expect(not self._seal(), f"{path}:", "be there, because it says where training "
+                   "resumes. Restore it, or start a new run", received="no such file")
             self._check_empty()
             return {}
         pointers = manifests.read_object(path, _POINTERS)
@@ -183,7 +182,7 @@ class Checkpoints:
         manifests.write_object(os.path.join(partial, PROGRESS), progress)
         names = sorted(set(os.listdir(partial)) - set(listed))
         files = {name: _described(os.path.join(partial, name)) for name in names}
-        manifests.write_object(os.path.join(partial, MANIFEST), self._sealed(files))
+        manifests.write_object(os.path.join(partial, MANIFEST), {**self._seal(), "files": files})
 
     def _delete(self, name):
         """Deletes a checkpoint, first of all its name, in case this is cut short."""
@@ -192,12 +191,9 @@ class Checkpoints:
         os.rename(self.path(name), partial)
         shutil.rmtree(partial)
 
-    def _sealed(self, files):
-        return {**(self._seal() if self._seal else {}), "files": files}
-
     def _is_own(self, name):
         """Whether something in the folder is a checkpoint of this run."""
-        folder, run = self.path(name), self._sealed({}).get("run")
+        folder, run = self.path(name), self._seal().get("run")
         if not _NAME.fullmatch(name) or os.path.islink(folder) or not os.path.isdir(folder):
             return False
         try:
@@ -207,10 +203,10 @@ class Checkpoints:
             return False
 
     def _verify(self, name):
-        path, seal = self.path(name, MANIFEST), self._sealed({})
+        path, seal = self.path(name, MANIFEST), self._seal()
         manifest = manifests.read_object(path, _MANIFEST)
         for key in {**manifest, **seal}:
-            expect(not self._seal or key == "files" or manifest.get(key) == seal.get(key),
+            expect(key == "files" or manifest.get(key) == seal.get(key),
                    f"{path}:", f"be of this run, with {key}={seal.get(key)!r}",
                    received=f"{key}={manifest.get(key)!r}")
         for file, expected in manifest["files"].items():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tfsoftmax.commands.program import load_gradio, printable
 from tfsoftmax.runs.shown_run import BEAM, MISTAKES, SEARCHES, ShownRun
+from tfsoftmax.support.arguments import brief
 from tfsoftmax.support.vocabulary import EOS, UNK
 
 NEXT = 12  # next words of a run
@@ -127,9 +128,8 @@ def percent(p: float) -> str:
     return f"{p:.2%}" if p >= 1e-3 or p == 0 else f"{100 * p:.2g}%"
 
 
-def _short(text, longest=120):
-    text = printable(text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+def _short(text):
+    return brief(printable(text), 120)
 
 
 def blocks(page: Page):

@@ -94,9 +94,7 @@ def write_manifest(
         "settings": settings,
         "vocabulary": {"size": len(vocabulary), "sha256": vocabulary.sha256},
         **({"tokenizer": _file(directory, tokenizer)} if tokenizer else {}),
-        "splits": {
-            key: split.described() for key, split in splits.items()
-        },
+        "splits": {key: split.described() for key, split in splits.items()},
     }
     manifests.write_object(os.path.join(directory, MANIFEST), manifest, indent=2)
 

@@ -34,9 +34,7 @@ class WarmedUp(keras.optimizers.schedules.LearningRateSchedule):
         rates = [float(schedule(step)) for step in (0, 99, 1100)]  # 0.001, 0.1, 0
     """
 
-    def __init__(
-        self, after: keras.optimizers.schedules.LearningRateSchedule, warmup_steps: int
-    ):
+    def __init__(self, after: keras.optimizers.schedules.LearningRateSchedule, warmup_steps: int):
         super().__init__()
         self.after, self.warmup_steps = after, warmup_steps
 

@@ -39,9 +39,7 @@ def costs(path: str) -> Iterator[tuple[str, str, list[str]]]:
     return _entries(path, _float, _without_brackets)
 
 
-def _entries(
-    path: str, value: Callable, of_text: Callable
-) -> Iterator[tuple[str, str, list[str]]]:
+def _entries(path: str, value: Callable, of_text: Callable) -> Iterator[tuple[str, str, list[str]]]:
     """The entries, by a function of data and a place in them and one of the fields of a line."""
     if textio.plain_name(path).endswith(".scp"):
         yield from _table(path, value, of_text)

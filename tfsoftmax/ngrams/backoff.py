@@ -205,9 +205,7 @@ class BackoffBigrams:
 
     def to_config(self) -> dict:
         """A dictionary that JSON can hold."""
-        return {
-            field.name: packed(getattr(self, field.name)) for field in dataclasses.fields(self)
-        }
+        return {field.name: packed(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
     @classmethod
     def from_config(cls, config: Mapping) -> "BackoffBigrams":

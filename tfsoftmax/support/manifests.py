@@ -25,9 +25,7 @@ def one_of(values: Sequence[str]) -> Shape:
 
 COUNT = at_least(0)
 FILE = {"bytes": COUNT, "sha256": str}
-_NAMES = {
-    str: "be a string", int: "be a whole number", dict: "be a JSON object", list: "be a list",
-}
+_NAMES = {str: "be a string", int: "be a whole number", dict: "be a JSON object", list: "be a list"}
 
 
 def described(path: str | os.PathLike) -> dict:

@@ -27,9 +27,7 @@ class Marks:
     def __init__(self, are_text: bool = False):
         self.sentences, self._are_text, self._names = 0, are_text, {}
 
-    def words(
-        self, words: Sequence[str], where: Callable[[], str] | None = None
-    ) -> Sequence[str]:
+    def words(self, words: Sequence[str], where: Callable[[], str] | None = None) -> Sequence[str]:
         """The words of a sentence without the marks at its ends.
 
         Args:

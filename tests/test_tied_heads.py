@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from cases import assert_all_close, prepared, randomise, slow_unless, with_gradients
-from tfsoftmax import AdaptiveEmbedding, SoftmaxLoss, Vocabulary
+from tfsoftmax import AdaptiveEmbedding, SoftmaxLoss, Vocabulary, with_items
 from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.lm.head_options import tied_embedding
 
@@ -231,6 +231,19 @@ def test_a_copied_model_is_tied_to_its_own_embedding(copied, kind):
     hidden = hidden_states()
     wanted = scores_of(of_copy, hidden) + other.bias.numpy()
     np.testing.assert_allclose(other(hidden), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_in_the_model_stays_tied_to_the_head_in_files_and_in_other_catalogues(
+    through_a_file
+):
+    embedding, words = keras.layers.Embedding(V, D), keras.Input((T,), dtype="int32")
+    tower = keras.Sequential([keras.Input((T,), dtype="int32"), embedding, keras.layers.Dense(D)])
+    model = keras.Model(words, SampledSoftmax(V, 5, tied_to=embedding)(tower(words)))
+    model.compile("sgd", SoftmaxLoss())
+    model.fit(WORDS, WORDS, verbose=0)
+    for copy in (through_a_file(model), with_items(model, range(V))):
+        assert copy.layers[-1].tied_to is copy.layers[-2].layers[0]
+        np.testing.assert_array_equal(copy(WORDS), model(WORDS))
 
 
 def test_a_copied_model_that_is_quantised_has_no_left_over_embedding(through_a_file):

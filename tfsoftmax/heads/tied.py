@@ -58,7 +58,7 @@ class TiedHead(SoftmaxHead):
                    "options are called embeddings_regularizer and embeddings_constraint", given)
         self.tied_to = tied_to
         self.supports_jit = self.supports_jit and not self._computes_rows
-        self._tied_to_copy = False  # whether `tied_to` was made from the head's configuration
+        self._may_be_copy = None  # whether `tied_to` was made from the head's configuration alone
 
     @property
     def _computes_rows(self):
@@ -75,14 +75,14 @@ class TiedHead(SoftmaxHead):
 
     def find_tie(self, hidden) -> None:
         """Replaces a copy of the embedding by the layer that `hidden` was computed from."""
-        if not self._tied_to_copy:
+        if self._may_be_copy is None:
             return
-        self._tied_to_copy, copy = False, self.tied_to
+        (may_be_copy, self._may_be_copy), copy = (self._may_be_copy, None), self.tied_to
         before = layers_before(hidden)
         same = [x for x in before if type(x) is type(copy) and x.name == copy.name]
-        if same:
+        if same and copy not in same:
             replace_layer(self, "tied_to", same[0])
-        elif not self._computes_rows:  # which may well belong to the head alone
+        elif not same and may_be_copy and not self._computes_rows:  # which may be the head's alone
             warnings.warn(
                 f"{self.name} was made from a configuration, and no layer before it is called "
                 f"{copy.name!r}, so `tied_to` is an embedding of its own. Pass `clone_function` "
@@ -93,6 +93,7 @@ class TiedHead(SoftmaxHead):
     def from_config(cls, config):
         tied_to = config["tied_to"]
         head = super().from_config(config)
-        # In a saved model, what two layers share has an identity. Elsewhere a copy is made.
-        head._tied_to_copy = tied_to is not None and "shared_object_id" not in tied_to
+        if tied_to is not None:
+            # What layers of a saved model share has an identity, but not within a model in it.
+            head._may_be_copy = "shared_object_id" not in tied_to
         return head

@@ -200,10 +200,17 @@ def unlocked(layer: keras.layers.Layer):
 
 
 def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer) -> None:
-    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one."""
+    """Sets an attribute of a layer that is a layer; Keras would go on to track the old one.
+
+    The new one stands where the old one did among the layers of `owner`.
+    """
+    old = getattr(owner, name)
     with unlocked(owner) as tracker:
-        tracker.untrack(getattr(owner, name))
+        layers = tracker.config["layers"][1]
+        place = [layer is old for layer in layers].index(True)
+        tracker.untrack(old)
         setattr(owner, name, new)
+        layers.insert(place, layers.pop())
 
 
 def forget_custom_gradients(folder: str) -> None:

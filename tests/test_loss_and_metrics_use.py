@@ -144,6 +144,22 @@ def test_a_metric_that_reads_logits_in_training_is_named():
         model.fit(words, labels, B, verbose=0)
 
 
+def test_a_metric_of_another_output_of_a_model_of_ones_own_is_not_named(recwarn):
+    class Outputs(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head, self.dense = CASES["full"](V), keras.layers.Dense(1)
+
+        def call(self, hidden, training=None):
+            return {"word": self.head(hidden, training=training), "number": self.dense(hidden)}
+
+    model = Outputs()
+    model.compile("sgd", {"word": SoftmaxLoss(), "number": "mse"}, metrics={"number": ["mae"]})
+    hidden, labels = positions(V, 6)
+    model.fit(hidden, {"word": labels, "number": np.ones((6, 1))}, verbose=0)
+    assert not [w for w in recwarn if "reading its logits" in str(w.message)]
+
+
 @pytest.mark.parametrize("case, warned", [("sampled", True), ("full", False)])
 def test_a_gradient_of_the_exact_loss_warns_where_training_is_cheaper(case, warned):
     model, (words, labels, _) = language_model(CASES[case](V)), data(1)

@@ -115,10 +115,11 @@ def metrics_in_call() -> list:
     model = model_in_call()
     # The public `model.metrics` lists those of `compile` only after the first batch.
     compiled = getattr(model, "_compile_metrics", None)
-    if compiled is None or len(getattr(model, "output_names", None) or [""]) > 1:
+    given = compiled and [compiled._user_metrics, compiled._user_weighted_metrics]
+    named = given and any(isinstance(metrics, dict) for metrics in given)  # by their outputs
+    if not given or named or len(getattr(model, "output_names", None) or [""]) > 1:
         return []
-    metrics = keras.tree.flatten([compiled._user_metrics, compiled._user_weighted_metrics])
-    return [metric for metric in metrics if metric is not None]
+    return [metric for metric in keras.tree.flatten(given) if metric is not None]
 
 
 def in_xla_context(graph) -> bool:

@@ -82,6 +82,7 @@ class Split:
     """
 
     OTHER_FILES: ClassVar[tuple] = ()  # fields that are `RecordFile`s, besides `files`
+    is_restorable: ClassVar[bool] = False  # whether the records' ids determine each line of text
 
     files: tuple
     records: int
@@ -94,11 +95,6 @@ class Split:
     def oov_rate(self) -> float:
         """The fraction of the words or pieces that are out of vocabulary."""
         return self.oov / max(1, self.tokens - self.sentences)
-
-    @property
-    def is_restorable(self) -> bool:
-        """Whether the ids in the records determine each line of the text."""
-        return False
 
     @property
     def all_files(self) -> tuple:

@@ -55,16 +55,12 @@ class PairCorpus(Corpus):
     SHAPE = ("batch_size", "max_source", "max_target")
     CHOICES: ClassVar[dict] = {"vocabulary_from": ("targets", "both")}
     SPLIT = PairSplit
+    record_bytes = None  # as records have several sizes
 
     @property
     def positions(self) -> float:
         """How many words to learn a training batch has on average."""
         return self.split("train").tokens / self.split("train").records
-
-    @property
-    def record_bytes(self) -> None:
-        """None, because records have several sizes."""
-        return None
 
     def parser(self) -> Callable:
         """Returns a function from a record to a batch `((source, words), next_words, weights)`.

@@ -180,16 +180,26 @@ def counts(vocab_size):
     return np.random.default_rng(5).integers(1, 100, vocab_size)
 
 
-def needed(name, vocab_size):
-    """Arguments that make a head of `HEADS`: the required ones, its counts, and few samples."""
-    required = {
-        "adaptive": {"cutoffs": two_cutoffs(vocab_size)}, "two_level": {"cutoffs": [4]},
-        "differentiated": {"cutoffs": two_cutoffs(vocab_size)}, "shortlist": {"shortlist": 5},
-        "nary": {"tree": "huffman"}, "char_cnn": {"words": spelled(vocab_size)},
+def required(name, vocab_size):
+    """Options that a head of `HEADS` needs beside its vocabulary, and few samples."""
+    cutoffs = two_cutoffs(vocab_size)
+    samples = {"num_samples": 5} if _has(name, "num_samples") else {}
+    return samples | {
+        "adaptive": {"cutoffs": cutoffs}, "two_level": {"cutoffs": cutoffs[:1]},
+        "differentiated": {"cutoffs": cutoffs}, "shortlist": {"shortlist": (vocab_size + 1) // 2},
+        "nary": {"tree": "huffman"},
     }.get(name, {})
-    given = {"counts": counts(vocab_size), "num_samples": 5}
-    shown = inspect.signature(HEADS[name]).parameters
-    return {**required, **{option: given[option] for option in given if option in shown}}
+
+
+def needed(name, vocab_size):
+    """Arguments that make a head of `HEADS`: `required`, and what it learns of the vocabulary."""
+    given = {"counts": counts(vocab_size)} if _has(name, "counts") else {}
+    words = {"words": spelled(vocab_size)} if name == "char_cnn" else {}
+    return required(name, vocab_size) | given | words
+
+
+def _has(name, option):
+    return option in inspect.signature(HEADS[name]).parameters
 
 
 def rewind(head):

@@ -226,6 +226,9 @@ def test_words_cannot_steer_a_terminal():
     (["--length_power=0"], "`length_power` must be given with --beam only"),
     (["--prompts=b", "--top=3"], "`top` must not be given with --prompts"),
     (["--prompt=a", "--prompts=b"], "`prompt` must not be given with --prompts. Received: prompt"),
+    (["--count=0"], "`count` must be at least 1. Received: count=0"),
+    (["--max_words=0"], "`max_words` must be at least 1. Received: max_words=0"),
+    (["--top=0"], "`top` must be at least 1. Received: top=0"),
 ])
-def test_the_tool_names_flags_that_do_not_go_together(generating_run, flags, message):
+def test_the_tool_names_what_is_wrong(generating_run, flags, message):
     assert message in error_of("generate", f"--run={generating_run}", *flags)

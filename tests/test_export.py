@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cases import required
 from runs_helper import MODEL, saved_run, tool
 from serving_helper import padded, serve
 from tfsoftmax import HEADS, ModelConfig, Vocabulary, language_model
@@ -17,12 +18,6 @@ from tfsoftmax.support.replacing import alone
 WORDS = ["ß", "w1", "<unk>", "naïve", *(f"w{i}" for i in range(4, 30)), "<eos>", "…"]
 VOCABULARY = Vocabulary(WORDS, np.random.default_rng(3).integers(1, 50, len(WORDS)))
 SENTENCES = [["naïve", "w9", "ß", "w9"], [], ["…", "zebra"], ["w1"], ["qué", "<unk>", "w29"]]
-OPTIONS = {
-    "adaptive": {"cutoffs": [7, 19]}, "two_level": {"cutoffs": [9]}, "nary": {"tree": "huffman"},
-    "differentiated": {"cutoffs": [7], "projected": True}, "shortlist": {"shortlist": 11},
-    "sampled": {"num_samples": 5}, "nce": {"num_samples": 5}, "negative": {"num_samples": 5},
-    "blackout": {"num_samples": 5},
-}
 FIRST = ("full", "adaptive", "tree", "self_organised")  # others: slow
 K = 3
 
@@ -30,7 +25,7 @@ K = 3
 def make_model(head, **options):
     config = ModelConfig(
         embedding_units=6, hidden_units=6, init_scale=1.0, head=head,
-        head_options=OPTIONS.get(head, {}), **options,
+        head_options=required(head, len(WORDS)), **options,
     )
     keras.utils.set_random_seed(4)
     return language_model(config, VOCABULARY, None, stateful=False)
@@ -180,7 +175,8 @@ def test_models_that_do_not_fit_are_refused(tmp_path):
 def test_the_tool_exports_a_run(tmp_path):
     model = make_model("adaptive")
     config = dataclasses.replace(
-        MODEL, embedding_units=6, hidden_units=6, head="adaptive", head_options=OPTIONS["adaptive"]
+        MODEL, embedding_units=6, hidden_units=6, head="adaptive",
+        head_options=required("adaptive", len(WORDS)),
     )
     run = saved_run(tmp_path / "run", config, VOCABULARY, model)
     out = tmp_path / "out"

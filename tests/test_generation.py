@@ -161,16 +161,6 @@ def test_the_tool_prints_sentences_and_the_next_words(generating_run):
     assert lines[6:] == [f"{p:>11.4%}  {word}" for word, p in expected]
 
 
-@pytest.mark.parametrize("flags, message", [
-    (["--count=0"], "`count` must be at least 1. Received: count=0"),
-    (["--max_words=0"], "`max_words` must be at least 1. Received: max_words=0"),
-    (["--top=0"], "`top` must be at least 1. Received: top=0"),
-])
-def test_the_tool_names_what_is_wrong(flags, message, generating_run):
-    result = tool("generate", f"--run={generating_run}", *flags, check=False)
-    assert (result.returncode, result.stderr) == (1, f"error: {message}\n")
-
-
 def test_a_model_is_traced_once_for_all_its_sentences_and_read_anew():
     model, traces = make_model(2), []
     head = model.get_layer("head")

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from refusals import refused
-from runs_helper import error_of, events, small_corpus, tool, train
+from runs_helper import error_of, events, tool, train
 from tfsoftmax.corpora.counting import Tally
 from tfsoftmax.corpora.prepare import PrepareConfig, prepare
 from tfsoftmax.corpora.records import Corpus
@@ -124,13 +124,12 @@ def test_a_damaged_tokenizer_of_a_run_is_refused(run):
             file.write(content)
 
 
-def test_a_run_of_words_splits_at_blanks(tmp_path):
-    corpus = small_corpus(tmp_path)
-    train(corpus, tmp_path / "run")
-    run = runs.Run(str(tmp_path / "run"))
-    assert run.tokenizer_path() is None and run.tokenizer().encode(" a  b") == ["a", "b"]
-    assert "word_perplexity" not in events(run, "valid")[-1]
-    assert ("bits_per_byte" in events(run, "valid")[-1]) == (corpus.split("valid").is_restorable)
+def test_a_run_of_words_splits_at_blanks(finished_run, corpus):
+    assert finished_run.tokenizer_path() is None
+    assert finished_run.tokenizer().encode(" a  b") == ["a", "b"]
+    last = events(finished_run, "valid")[-1]
+    assert "word_perplexity" not in last
+    assert ("bits_per_byte" in last) == corpus.split("valid").is_restorable
 
 
 def test_a_run_goes_on_with_its_own_tokenizer_only(run, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, required
 from runs_helper import CONFIG, after_step, assert_same_run, events, train
 from tfsoftmax import HEADS, ModelConfig, Seq2SeqConfig, Vocabulary, encoder_decoder
 from tfsoftmax.corpora.pipeline import batches
@@ -165,11 +165,7 @@ def test_a_run_keeps_a_cache_for_each_stream(finished, corpus):
 
 @pytest.mark.parametrize("head", HEADS)
 def test_every_head_ends_the_model(head):
-    options = {"shortlist": {"shortlist": 5}, "nary": {"tree": "huffman"}}.get(head, {})
-    if head in ("adaptive", "two_level", "differentiated"):
-        options = {"cutoffs": [4]}
-    if head in ("sampled", "nce", "negative", "blackout", "class_nce"):
-        options = {"num_samples": 3}
+    options = required(head, len(WORDS))
     model = make_model(None, stateful=False, head=head, head_options=options)
     words = tf.constant([[4, 0, 2, 3], [4, 6, 6, 6]])
     log_probs = tf.nn.log_softmax(model(words)).numpy()

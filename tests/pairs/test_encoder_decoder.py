@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import randomise
+from cases import randomise, required
 from test_fused_rnn import H, numpy_layer
 from tfsoftmax import HEADS, Seq2SeqConfig, SoftmaxLoss, Vocabulary, language_model
 from tfsoftmax.pairs.model import encoder_and_decoder_models, encoder_decoder
@@ -18,11 +18,6 @@ CONFIG = Seq2SeqConfig(embedding_units=5, hidden_units=H, dropout=0.0)
 SOURCE = np.array([[0, 2, 4, 4, 4, 4], [3, 1, 5, 0, 2, 4], [6, 4, 4, 4, 4, 4]], np.int32)
 LENGTHS = [3, 6, 2]  # with <eos>
 TARGET = np.array([[4, 5, 6, 1], [4, 2, 0, 3], [4, 0, 0, 0]], np.int32)
-OPTIONS = {
-    "adaptive": {"cutoffs": [3]}, "two_level": {"cutoffs": [3]}, "nary": {"tree": "huffman"},
-    "differentiated": {"cutoffs": [3]}, "shortlist": {"shortlist": 4},
-    **{name: {"num_samples": 3} for name in ("sampled", "nce", "negative", "blackout")},
-}
 FIRST = ("full", "sampled", "adaptive", "tree", "class", "self_organised")
 HEADS_TO_TEST = [
     head if head in FIRST else pytest.param(head, marks=pytest.mark.slow) for head in HEADS
@@ -96,7 +91,7 @@ def test_padding_changes_nothing(backend, attention):
 
 @pytest.mark.parametrize("head", HEADS_TO_TEST)
 def test_every_head_ends_the_model_and_learns(head):
-    model = make_model(head=head, head_options=OPTIONS.get(head, {}))
+    model = make_model(head=head, head_options=required(head, len(WORDS)))
     logits = logits_of(model, SOURCE, TARGET)
     read = keras.Model(model.inputs, model.get_layer("head").input)
     log_probs = model.get_layer("head").log_probs(read((SOURCE, TARGET), training=False))
@@ -111,7 +106,7 @@ def test_every_head_ends_the_model_and_learns(head):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("head", ["full", "shortlist"])
 def test_a_decoder_that_reads_word_by_word_computes_what_the_model_does(cell, head):
-    model = make_model(cell=cell, layers=2, head=head, head_options=OPTIONS.get(head, {}))
+    model = make_model(cell=cell, layers=2, head=head, head_options=required(head, len(WORDS)))
     encoder, decoder = encoder_and_decoder_models(model)
     source = tf.constant(SOURCE)
     outputs, keys, *states = map(tf.identity, encoder(source))

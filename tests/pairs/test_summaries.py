@@ -8,13 +8,13 @@ import pytest
 from test_encoder_decoder import (
     CONFIG,
     HEADS_TO_TEST,
-    OPTIONS,
     VOCABULARY,
     WORDS,
     logits_of,
     make_model,
 )
 
+from cases import required
 from tfsoftmax import Vocabulary, encoder_decoder
 from tfsoftmax.pairs.summaries import Summariser, Summary
 
@@ -47,7 +47,7 @@ def all_summaries(model, source, max_words, min_words=0):
 
 @pytest.mark.parametrize("head", HEADS_TO_TEST)
 def test_a_beam_that_holds_all_summaries_finds_the_best_for_every_head(head):
-    model = make_model(head=head, head_options=OPTIONS.get(head, {}))
+    model = make_model(head=head, head_options=required(head, len(WORDS)))
     many = Summariser(model, VOCABULARY).summarise(SOURCES, 43, 2, length_power=0.7, nbest=43)
     for source, found in zip(SOURCES, many, strict=True):
         expected = sorted(all_summaries(model, source, 2), key=lambda s: -s[1] / s[2] ** 0.7)

@@ -50,6 +50,8 @@ def test_without_constants_the_machine_is_measured_and_remembered(tmp_path, monk
     first = tool("cutoffs", "--vocab_size=3000", "--hidden_units=64").stdout
     assert len(json.loads((tmp_path / "costs.json").read_text())) == 1
     assert tool("cutoffs", "--vocab_size=3000", "--hidden_units=64").stdout == first
+    again = tool("cutoffs", "--vocab_size=3000", "--hidden_units=64", "--remeasure").stdout
+    assert again.startswith(first.partition("\n")[0]) and "--constants=" in again
 
 
 def test_the_figure_is_drawn(tmp_path):

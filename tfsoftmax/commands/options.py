@@ -63,9 +63,10 @@ def _parsed(group, preset):
     fields = dataclasses.fields(group)
     values = {field.name: as_field(flags.FLAGS[field.name].value, field) for field in fields}
     values |= {name: value for name, value in preset.items() if name in values}
-    here = {name: flags.FLAGS[name].value for name in values if given(name)}
+    here = {name: values[name] for name in values if given(name)}
+    others = preset | values
     check_conditions(
-        _all(group, "NEEDS"), here, lambda name: preset.get(name, flags.FLAGS[name].value)
+        _all(group, "NEEDS"), here, lambda name: others.get(name, flags.FLAGS[name].value)
     )
     return group(**values)
 

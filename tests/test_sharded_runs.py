@@ -113,7 +113,7 @@ def failing_to_save(folder):
         model = keras.Sequential([keras.Input((3,)), ShardedSoftmax(7)])
     variables = weight_variables(model)
     kind = Checkpoints if workers.first else followers._FollowedCheckpoints
-    checkpoints = kind(folder)
+    checkpoints = kind(folder, dict)
     if workers.first:
         checkpoints.begin()
     checkpoints.save(variables, {"step": 1}, workers=workers)

@@ -93,7 +93,7 @@ def test_an_interrupt_lets_train_save_and_the_same_command_goes_on(tmp_path, dat
             break
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(10) != 0
+    assert process.wait(60) != 0
     outcome = Outcome.read(Run("slow"), tmp_path / "slow")
     assert outcome.training[-1]["step"] == 6  # logged after the interrupt
     assert calls(data) == ["train slow"]

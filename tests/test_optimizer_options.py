@@ -25,7 +25,7 @@ OVERWRITTEN = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 
 OPTIONS = {
     "decay": {"weight_decay": 0.3},
     "scaled loss": {"loss_scale_factor": 8.0},
-    "accumulated": {"gradient_accumulation_steps": 3, "global_clipnorm": 0.9},
+    "accumulated": {"gradient_accumulation_steps": 3},  # clipping would hide a factor
     "averaged": {"use_ema": True, "ema_momentum": 0.7},
     "overwritten": OVERWRITTEN,
     "all": {**OVERWRITTEN, "gradient_accumulation_steps": 2, "weight_decay": 0.3, "clipnorm": 0.7},

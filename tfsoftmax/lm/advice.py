@@ -103,7 +103,7 @@ def advise(
         ValueError: an argument is out of its range.
 
     Example:
-        advice = tfsoftmax.advise(3000, units=16, positions=64, seconds=20)
+        advice = tfsoftmax.advise(3000, units=16, positions=64, seconds=5)
         print(advice)
         head = tfsoftmax.HEADS[advice.recommended]
     """

@@ -52,3 +52,13 @@ def test_a_language_model_with_a_recurrent_layer_and_a_tied_head(runtime, tmp_pa
     arrays = [np.random.default_rng(1).integers(0, V, (B, T)).astype(np.int32)]
     model(arrays)
     assert_as_predicted(model, arrays, RUNTIMES[runtime](model, arrays, tmp_path)(arrays))
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_rows_that_are_no_items_are_in_no_list(runtime, tmp_path):
+    head = tfsoftmax.FullSoftmax(V, not_items=[0, 7, V - 1])
+    hidden = keras.Input((T, 8), B)
+    model = keras.Model([hidden], tfsoftmax.TopK(head, V - 3)(hidden))
+    arrays = [np.random.default_rng(1).normal(size=(B, T, 8)).astype(np.float32)]
+    assert set(np.unique(model.predict(arrays, verbose=0)[0])) == {*range(V)} - {0, 7, V - 1}
+    assert_as_predicted(model, arrays, RUNTIMES[runtime](model, arrays, tmp_path)(arrays))

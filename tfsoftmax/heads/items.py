@@ -11,7 +11,6 @@ from tfsoftmax.heads.inputs import checked_items
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import HeadOptions
 from tfsoftmax.ops.inputs import dense
-from tfsoftmax.samplers.base import contains
 from tfsoftmax.samplers.excluding import NEVER, different_ids
 
 
@@ -48,7 +47,14 @@ class Items(LinearHead):
         self.not_items = different_ids("not_items", not_items, self.vocab_size)
 
     def _is_none(self, ids):
-        return contains(tf.constant(self.not_items, tf.int32), ids)
+        """Whether each id is that of a row that is no item, and not outside of the vocabulary.
+
+        A table, and no search in a sorted list, which LiteRT and OpenVINO cannot do.
+        """
+        table = tf.constant(np.isin(np.arange(self.vocab_size + 1), self.not_items))
+        ids = tf.cast(ids, tf.int64)
+        inside = (ids >= 0) & (ids < self.vocab_size)
+        return tf.gather(table, tf.where(inside, ids, self.vocab_size))
 
     def _log_allowed(self, ids):
         """Zero for items, and -1e4 for other rows: (...) float32."""
@@ -85,7 +91,5 @@ class Items(LinearHead):
         ids, scores = super()._listed(search, hidden, k, exclude)
         if not self.not_items:
             return ids, scores
-        # Their scores of -1e4 put them last. LiteRT and ONNX can look them up in a table.
-        none = tf.constant(np.isin(np.arange(self.vocab_size), self.not_items))
-        none = tf.gather(none, tf.maximum(ids, 0))
+        none = self._is_none(ids)  # whose scores of -1e4 put them last
         return tf.where(none, -1, ids), tf.where(none, -float("inf"), scores)

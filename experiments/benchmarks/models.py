@@ -84,10 +84,9 @@ def training(case, problem):
     )
 
 
-def whole(case, problem):
-    """A training step of a model with Adagrad, and each of its parts by itself if asked for."""
+def compiled(case, problem):
+    """A model with Adagrad: the model, its inputs and labels, and its bare products."""
     import keras
-    import tensorflow as tf
 
     from tfsoftmax.losses import SoftmaxLoss
     from tfsoftmax.metrics import Perplexity
@@ -100,12 +99,20 @@ def whole(case, problem):
     loss = SoftmaxLoss(reduction="sum_over_steps" if labels.ndim == 2 else "sum_over_batch_size")
     model.compile(optimizer, loss, weighted_metrics=[Perplexity()],
                   jit_compile=case.jit or "auto")
+    return model, inputs, labels, products
+
+
+def whole(case, problem):
+    """A training step of a model with Adagrad, and each of its parts by itself if asked for."""
+    import tensorflow as tf
+
+    model, inputs, labels, products = compiled(case, problem)
     model.make_train_function()
     inputs, labels = tf.constant(inputs), tf.constant(labels)
     dataset = iter(tf.data.Dataset.from_tensors((inputs, labels, tf.ones(labels.shape))).repeat())
     functions = {WHOLE: lambda: float(model.train_function(dataset)["loss"])}
     if set(PARTS) <= set(case.measures):
-        functions.update(zip(PARTS, _parts(model, loss, optimizer, inputs, labels)))
+        functions.update(zip(PARTS, _parts(model, inputs, labels)))
         products = []  # the parts show what the whole step consists of
     return Program(functions, products, parameters_of(model), {"head": case.head})
 
@@ -210,12 +217,12 @@ def modules(case, problem):
     return Program(functions, [], sum(map(parameters_of, layers)))
 
 
-def _parts(model, loss, optimizer, words, labels):
+def _parts(model, words, labels):
     """Functions for the gradients of embedding, recurrent layer and head, and for the update."""
     import tensorflow as tf
 
     layers = [model.get_layer(name) for name in ("embedding", "lstm_1", "head")]
-    parts = _gradients(layers, loss, words, labels)
+    parts = _gradients(layers, model.loss, words, labels)
     gradients = {}
     for layer, function in zip(layers, parts):
         found = function()[1]
@@ -223,8 +230,8 @@ def _parts(model, loss, optimizer, words, labels):
 
     @tf.function
     def update(gradients):
-        optimizer.apply(gradients, model.trainable_variables)
-        return optimizer.iterations.value
+        model.optimizer.apply(gradients, model.trainable_variables)
+        return model.optimizer.iterations.value
 
     ready = [gradients[v.path] for v in model.trainable_variables]
     finish = [lambda f=f: float(f()[0]) for f in parts]

@@ -1,11 +1,12 @@
-"""Where the time of each head's training step goes, by kind of operation.
+"""Where the time of the training steps of heads and models goes, by kind of operation.
 
     python -m experiments.benchmarks.operations
     python -m experiments.benchmarks.operations --vocab_size=200606 --only='*Tree*' --results=trees
 
-Traces loss, gradients and Adagrad's update of every head of the suite `heads` in the way of
-`tfsoftmax tfprof`: each head in a process of its own, and one operation after another. Of several
-traced steps the one with the median sum counts. Writes README.md, operations.json and a picture.
+Traces loss, gradients and Adagrad's update of every head of the suite `heads`, and of the whole
+models of the suite `models`, in the way of `tfsoftmax tfprof`: each in a process of its own, and
+one operation after another. Of several traced steps the one with the median sum counts. Writes
+README.md, operations.json and a picture.
 """
 
 import collections
@@ -17,13 +18,13 @@ import numpy as np
 import tfsoftmax_command  # noqa: F401  (imported before the package, which then skips TensorFlow)
 from absl import flags
 
-from experiments.benchmarks import head_suites
+from experiments.benchmarks import head_suites, models
 from experiments.benchmarks.measure import in_a_process
 from experiments.benchmarks.problem import Problem
 from experiments.framework import markdown, pictures, runner
 from tfsoftmax.commands import program
 
-LEFT_OUT = ("sequential", "without replacement")
+LEFT_OUT = ("sequential", "without replacement", "float32", "bfloat16")
 SMALL_SIZE = 1 << 14  # numbers; operations on smaller tensors count as small operations
 UPDATE, SMALL, OTHER = "Adagrad's update", "small operations", "elementwise and sums"
 KINDS = {
@@ -55,9 +56,9 @@ def main():
 
     options = flags.FLAGS
     problem = Problem(options.vocab_size, options.units)
-    cases, table = head_suites.heads(options.vocab_size), {}
-    traced = [case for case in cases
-              if case.kind == "head" and not any(text in case.name for text in LEFT_OUT)]
+    cases = head_suites.heads(options.vocab_size) + models.suite(options.vocab_size)
+    traced, table = [case for case in cases if case.kind in ("head", "whole")
+                     and not any(text in case.name for text in LEFT_OUT)], {}
     for case in runner.select(traced, options.only):
         table[case.name] = in_a_process(seconds_by_kind, case, problem, options.traces)
         print(*row_of(case.name, table[case.name]), sep=" | ", flush=True)
@@ -68,12 +69,9 @@ def seconds_by_kind(case, problem, traces):
     """{kind: seconds} of the traced step whose sum is the median."""
     from tfsoftmax.profiling.traced_step import TracedStep
 
-    model = model_of(case, problem)
-    shape = problem.streams, problem.steps
-    step = TracedStep(
-        model, problem.hidden().reshape(*shape, -1), problem.labels().reshape(shape),
-        np.ones(shape, np.float32),
-    )
+    make = models.compiled if case.kind == "whole" else model_of
+    model, inputs, labels, *_ = make(case, problem)
+    step = TracedStep(model, inputs, labels, np.ones(labels.shape, np.float32))
     sums = []
     for _ in range(traces):
         seconds = collections.Counter()
@@ -88,7 +86,11 @@ def seconds_by_kind(case, problem, traces):
 
 
 def model_of(case, problem):
-    """The head on top of one trained vector, so that the gradient of hidden states is computed."""
+    """The head on top of one trained vector, so that the gradient of hidden states is computed.
+
+    Returns:
+        The model, hidden states (B, T, D) and labels (B, T).
+    """
     import keras
 
     from experiments.benchmarks.programs import LEARNING_RATE, built_head
@@ -107,7 +109,8 @@ def model_of(case, problem):
     model = keras.Model(hidden, head(Shift()(hidden)))
     model.compile(Adagrad(LEARNING_RATE), SoftmaxLoss())
     model.optimizer.build(model.trainable_variables)
-    return model
+    shape = problem.streams, problem.steps
+    return model, problem.hidden().reshape(*shape, -1), problem.labels().reshape(shape)
 
 
 def kind_of(execution):
@@ -137,7 +140,7 @@ def write(table, problem, hardware, folder):
     """Writes the page, the picture and the numbers of {head: {kind: seconds}}."""
     note = (f"V = {problem.vocab_size:,} words, D = {problem.units} units, "
             f"N = {problem.positions:,} positions, float32; {hardware}")
-    rows = [["head", "operations, ms", *ORDER], *(row_of(*item) for item in table.items())]
+    rows = [["head or model", "operations, ms", *ORDER], *(row_of(*item) for item in table.items())]
     markdown.write(
         folder / "README.md", "# Where the time of a training step goes",
         "Written by `python -m experiments.benchmarks.operations`, whose docstring says how it is "

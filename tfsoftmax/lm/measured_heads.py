@@ -154,8 +154,10 @@ def predicted_bytes(name: str, words: WordCounts, positions: int, units: int) ->
         others = _numbers(layer.non_trainable_variables)
     samples = getattr(layer, "num_samples", 0)
     chunk = 4 * positions if name == DENSE else min(positions, logits_rows(size, units))
+    shared = getattr(layer, "shared_samples", False)
+    drawn = samples if shared else min(size, positions * samples)  # different words of a step
     temporaries = (
-        known.scores * chunk * size + ROWS * (positions + samples) * units
+        known.scores * chunk * size + ROWS * (positions + drawn) * units
         + OF_SAMPLES * positions * samples
     )
     return int(FLOAT * ((2 + known.gradients) * trained + others + temporaries))

@@ -47,9 +47,9 @@ class Items(LinearHead):
         self.not_items = different_ids("not_items", not_items, self.vocab_size)
 
     def _is_none(self, ids):
-        """Whether each id is that of a row that is no item, and not outside of the vocabulary.
+        """Whether each id is one of `not_items`; False for ids outside the vocabulary.
 
-        A table, and no search in a sorted list, which LiteRT and OpenVINO cannot do.
+        This looks ids up in a table, because LiteRT and OpenVINO cannot search a sorted list.
         """
         table = tf.constant(np.isin(np.arange(self.vocab_size + 1), self.not_items))
         ids = tf.cast(ids, tf.int64)

@@ -94,6 +94,6 @@ class TiedHead(SoftmaxHead):
         tied_to = config["tied_to"]
         head = super().from_config(config)
         if tied_to is not None:
-            # What layers of a saved model share has an identity, but not within a model in it.
+            # Keras gives layers that are shared in a saved model an id, but not in a nested model.
             head._may_be_copy = "shared_object_id" not in tied_to
         return head

@@ -31,15 +31,15 @@ import tfsoftmax
 """
 USE = """
 hidden = keras.Input((4,))
-for head in [
+heads = [
     tfsoftmax.FullSoftmax(9), tfsoftmax.AdaptiveSoftmax(9, [3, 6]), tfsoftmax.TreeSoftmax(9),
     tfsoftmax.SampledSoftmax(9, 3, "uniform"),
-]:
-    model = keras.Model(hidden, head(hidden))
-    model.compile(tfsoftmax.optimizers.Adagrad(0.1), tfsoftmax.SoftmaxLoss())
-    model.fit(np.ones((6, 4), "float32"), np.arange(6), verbose=0)
-    model.save(sys.argv[1])
-    keras.saving.load_model(sys.argv[1])
+]
+model = keras.Model(hidden, [head(hidden) for head in heads])
+model.compile(tfsoftmax.optimizers.Adagrad(0.1), [tfsoftmax.SoftmaxLoss() for _ in heads])
+model.fit(np.ones((6, 4), "float32"), [np.arange(6)] * len(heads), verbose=0)
+model.save(sys.argv[1])
+keras.saving.load_model(sys.argv[1])
 """
 CHANGED = """
 after = functions()

@@ -45,9 +45,11 @@ OPTIMIZERS = {
     "adam, clipped": lambda: optimizers.Adam(0.01, global_clipnorm=0.05),
 }
 MAIN = ("full", "sampled", "adaptive", "tree")
-SAMPLED = ("without_replacement", "in_batch", "in_batch_and_others", "nce", "negative", "blackout")
+SAMPLED = ("without_replacement", "in_batch", "nce")
+OTHERS = ("in_batch_and_others", "negative", "blackout")
 REDUCTIONS = ("mean_with_sample_weight", "sum_over_batch_size", "sum_over_steps", "sum")
-CASES = [(MAIN, "momentum, clipped"), (SAMPLED, "adagrad")]  # heads of one model, its optimiser
+# heads of one model, and its optimiser
+CASES = [(MAIN, "momentum, clipped"), (SAMPLED, "adagrad"), (OTHERS, "adagrad")]
 OF_WORKERS = [(("adaptive", "tree", "nce", "in_batch", "sampled"), "adam, clipped")]
 
 

@@ -3,10 +3,12 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import math
 import sys
 
+import numpy as np
 import pytest
 
 from refusals import refused
@@ -60,6 +62,20 @@ def test_every_damage_to_a_compressed_file_is_noticed(tmp_path, name):
     for size in range(1, len(data)):
         path.write_bytes(data[:size])
         refused(f"{name}: must be an undamaged file", list, textio.lines(path))
+
+
+@pytest.mark.parametrize("end", textio.NOT_READ)
+def test_other_kinds_of_compression_are_named(tmp_path, end):
+    path = write(tmp_path / f"a.txt{end}", b"\x28\xb5\x2f\xfd")
+    refused(rf"a.txt{end}: must be plain, or one of .gz, .*Received: '{end}'", list,
+            textio.lines(path))
+
+
+def test_what_is_not_finite_is_null_in_a_line_of_json():
+    values = {"perplexity": math.inf, "nats": np.float64("nan"), "tokens": 3, "split": "test"}
+    assert json.loads(textio.json_line(values), parse_constant=pytest.fail) == {
+        "perplexity": None, "nats": None, "tokens": 3, "split": "test",
+    }
 
 
 @pytest.mark.parametrize("spaces, place", [(9, None), (10, None), (11, 2), (200, 2)])

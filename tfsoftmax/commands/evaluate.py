@@ -4,14 +4,14 @@
     tfsoftmax evaluate --run=runs/nce --split=valid --normaliser
 
 Every token counts once, and the perplexity is exact for every output layer. The last line is JSON:
-perplexity, nats_per_token, tokens, oov_tokens, words_per_second. For a corpus of pieces it adds
-word_perplexity, which counts words and ends of sentences. It adds bits_per_byte if the tokens
-determine every byte of the text, which they do not if some are <unk>. For a Transformer it adds the
-context, how many words before a token each layer attends to. The command also appends the line to
-the metrics.jsonl of the run. With --normaliser, which doubles the computation, it adds the mean and
-the variance of ln Z(h), which show how well a self-normalised head or NCE is normalised:
-log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it adds cluster_perplexity
-and in_cluster_perplexity, whose product is the perplexity.
+perplexity, nats_per_token, tokens, oov_tokens, words_per_second; an infinite number is null. For a
+corpus of pieces it adds word_perplexity, which counts words and ends of sentences. It adds
+bits_per_byte if the tokens determine every byte of the text, which they do not if some are <unk>.
+For a Transformer it adds the context, how many words before a token each layer attends to. The
+command also appends the line to the metrics.jsonl of the run. With --normaliser, which doubles the
+computation, it adds the mean and the variance of ln Z(h), which show how well a self-normalised
+head or NCE is normalised: log_z_mean, log_z_variance, self_normalised_nats. For learned clusters it
+adds cluster_perplexity and in_cluster_perplexity, whose product is the perplexity.
 
 With --by_frequency, it adds the nats per token of the words by their number of occurrences in the
 training split: nats_0 of those that do not occur, nats_1 of those that occur one to nine times,
@@ -27,13 +27,13 @@ Several devices share the streams, as in tfsoftmax train, and the result is the 
 """
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable
 
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.commands.shared import Devices, corpus_of, fork_workers, started_workers
 from tfsoftmax.support.conditions import excludes
+from tfsoftmax.support.textio import json_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +117,7 @@ def evaluate(options: EvaluateOptions, devices: Devices, task, prepare: Callable
     finish = prepare(run, model, corpus, workers)
     result = exact_evaluator(model, metrics)(corpus, options.split, sys.stderr.isatty())
     result = finish(result)
-    print(json.dumps(result), flush=True)
+    print(json_line(result), flush=True)
     if not workers.first:
         return
     try:

@@ -17,10 +17,11 @@ way: a word has the sum of the scores of its pieces, and of the blanks before it
 
 The last line on standard error is JSON: perplexity, nats_per_token (natural logarithms with any
 --base), sentences, tokens (the words and one <eos> for each sentence), oov_tokens, oov_rate (their
-share of the words), sentences_per_second and words_per_second (tokens, without the startup time). A
-run on pieces counts these as tokens, and adds words, word_perplexity and, if the pieces restore the
-text exactly, bits_per_byte, with a byte for the end of each line. If the vocabulary lacks more than
-a fifth of the words, a warning precedes this line; --lowercase helps if only the case differs.
+share of the words), sentences_per_second and words_per_second (tokens, without the startup time).
+An infinite number is null. A run on pieces counts these as tokens, and adds words, word_perplexity
+and, if the pieces restore the text exactly, bits_per_byte, with a byte for the end of each line. If
+the vocabulary lacks more than a fifth of the words, a warning precedes this line; --lowercase helps
+if only the case differs.
 
 Each sentence is scored separately, as if a text began with it. With --stream the file is one text:
 the model carries its states from sentence to sentence, as in training and in tfsoftmax evaluate.
@@ -49,7 +50,6 @@ not exact; therefore the total is called self_normalised_nats, and there is no p
 
 import dataclasses
 import itertools
-import json
 import math
 import sys
 import time
@@ -57,7 +57,7 @@ import time
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.textio import LINE_BYTES, lines, name_of
+from tfsoftmax.support.textio import LINE_BYTES, json_line, lines, name_of
 
 BATCH = 128
 WINDOW = 4096  # the number of sentences that are sorted by length together
@@ -158,7 +158,7 @@ def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
     if workers.first:
         if report := marks.report(name_of(options.input)):
             print(f"note: {report}", file=sys.stderr)
-        print(json.dumps({**totals.result(), **measures, **rates}), file=sys.stderr)
+        print(json_line({**totals.result(), **measures, **rates}), file=sys.stderr)
 
 
 def sentences(path, is_one_text, lowercase):

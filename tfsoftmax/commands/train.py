@@ -21,7 +21,6 @@ TensorBoard's profile plugin (pip install xprof) shows their time.
 """
 
 import dataclasses
-import json
 import sys
 
 from tfsoftmax.commands.shared import Devices, fork_workers, started_workers
@@ -29,6 +28,7 @@ from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.presets import PRESETS
 from tfsoftmax.sharding.local_workers import INTERRUPTED
 from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.textio import json_line
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,4 +84,4 @@ def train(
     )
     if finished is None:
         sys.exit(INTERRUPTED)
-    print(json.dumps(finished))
+    print(json_line(finished))

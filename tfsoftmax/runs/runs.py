@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import math
 import os
 import secrets
 import shutil
@@ -21,7 +20,7 @@ from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect, refusal, refusing
 from tfsoftmax.support.manifests import read_object, write_object
-from tfsoftmax.support.textio import parsed_json
+from tfsoftmax.support.textio import json_line, parsed_json
 from tfsoftmax.support.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
@@ -205,10 +204,7 @@ class Run:
 
     def log(self, **values) -> None:
         """Appends a line to the metrics. A number that is not finite is written as null."""
-        for key, value in values.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                values[key] = None
-        whole_files.append_line(self.path(METRICS), json.dumps(values, allow_nan=False))
+        whole_files.append_line(self.path(METRICS), json_line(values))
 
     def metrics(self) -> list[dict]:
         """The lines of the metrics, without one that a killed process left half written."""

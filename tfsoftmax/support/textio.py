@@ -8,10 +8,11 @@ import contextlib
 import gzip
 import json
 import lzma
+import math
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tfsoftmax.support.arguments import expect, refusal
 from tfsoftmax.support.whole_files import errors_name
@@ -21,6 +22,7 @@ LINE_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+NOT_READ = (".zst", ".lz4", ".zip", ".7z", ".Z")
 
 
 def lines(path: str | os.PathLike, line_bytes: int = LINE_BYTES) -> Iterator[tuple[str, str]]:
@@ -139,6 +141,14 @@ def parsed_json(text: str, name: str, finite: bool = True):
         raise ValueError(f"{name} must be JSON. Received: {error}") from None
 
 
+def json_line(values: Mapping) -> str:
+    """Values by their names as JSON, which has no numbers that are not finite: they are null."""
+    return json.dumps({
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in values.items()
+    }, allow_nan=False)
+
+
 def name_of(path: str | os.PathLike) -> str:
     """How messages name a file, or standard input."""
     return "standard input" if path == STANDARD_INPUT else os.fspath(path)
@@ -157,7 +167,9 @@ def _opened(path):
         expect(sys.stdin is not None, "standard input", "be open", received="a closed one")
         yield sys.stdin.buffer, sys.stdin.buffer
         return
-    decompressed = COMPRESSED.get(os.path.splitext(path)[1].lower(), lambda raw: raw)
+    end = os.path.splitext(path)[1]
+    expect(end not in NOT_READ, f"{path}:", f"be plain, or one of {', '.join(COMPRESSED)}", end)
+    decompressed = COMPRESSED.get(end.lower(), lambda raw: raw)
     try:
         with errors_name(path), open(path, "rb") as raw:
             yield raw, decompressed(raw)

@@ -1,6 +1,5 @@
 """The package as it is installed: built, put into a new environment, used outside the checkout."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -107,8 +106,6 @@ def test_what_is_installed_is_whole_and_trains_a_model_outside_the_checkout(envi
         "--time_steps=5", cwd=tmp_path)
     run(tfsoftmax, "train", "--data=data", "--run=run", "--hidden_units=8", "--embedding_units=8",
         "--head=adaptive", '--head_options={"cutoffs": [6]}', "--max_steps=4", cwd=tmp_path)
-    evaluated = run(tfsoftmax, "evaluate", "--run=run", "--split=test", cwd=tmp_path)
-    assert 1 < json.loads(evaluated)["perplexity"] < 30
 
     python = environment / "bin" / "python"
     file, total = run(python, "-c", LOAD, cwd=tmp_path).split()

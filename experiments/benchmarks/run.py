@@ -22,6 +22,7 @@ Suites:
 import fnmatch
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import time
@@ -97,7 +98,7 @@ def planned(suites, options):
 
 
 def speed(options):
-    """The runs of an experiment as one group of whole training steps."""
+    """The runs of an experiment, of each with several seeds the first, as one group of steps."""
     from experiments.framework import catalogue, runner
 
     if not (options.experiment and options.data):
@@ -106,6 +107,10 @@ def speed(options):
             f"Received: experiment={options.experiment!r}, data={options.data!r}"
         )
     runs = runner.select(catalogue.load(options.experiment).RUNS, options.only)
+    of_one_seed = {}
+    for run in runs:
+        of_one_seed.setdefault(re.sub(r"-seed\d+$", "", run.name), run)
+    runs = list(of_one_seed.values())
     corpus = runs[0].task.corpus.load(options.data)
     problem = Problem(len(corpus.vocabulary), runs[0].configs()[0].hidden_units,
                       corpus.batch_size, round(corpus.positions / corpus.batch_size), options.data)

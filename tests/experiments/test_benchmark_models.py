@@ -54,7 +54,7 @@ def test_a_run_of_an_experiment_takes_training_steps_of_its_corpus(tmp_path, mon
     seeds = [definition.Run(f"small-seed{seed}", model=model) for seed in (1, 2)]
     module = types.SimpleNamespace(RUNS=[definition.Run("other"), *seeds])
     monkeypatch.setitem(catalogue.EXPERIMENTS, "made_up", module)
-    given = types.SimpleNamespace(experiment="made_up", data=str(tmp_path / "data"), only=["small*"])
+    given = types.SimpleNamespace(experiment="made_up", data=f"{tmp_path}/data", only=["small*"])
     ((suite, problem, (case,)),) = run.speed(given)
     assert (suite, case.name, problem.positions, case.peers) == ("speed", "small-seed1", 24, ())
     assert_trains(models.training(case, problem).functions[cases.WHOLE], 30)  # round the corpus

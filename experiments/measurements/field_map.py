@@ -54,13 +54,10 @@ def curves_of(runs):
 
 
 def step_times(rows):
-    """{run: (time of a step over that of full softmax in the same session, the latter in ms)}."""
-    found = {}
-    for row in rows:
-        if FULL in row["to_peers"]:
-            ratio = row["to_peers"][FULL]
-            found[row["case"]] = ratio, round(row["median_ms"] / ratio)
-    return found
+    """{run: the time of a step over that of full softmax, which took turns with it}."""
+    return {FULL: 1.0} | {
+        row["case"]: row["to_peers"][FULL] for row in rows if FULL in row["to_peers"]
+    }
 
 
 def compared(name, curves):
@@ -81,24 +78,18 @@ def sentence(names, curves, times):
         text = f"`{name}` {perplexity:,.1f}" + f" after epoch {epoch}" * (epoch < EPOCHS)
         if name != FULL:
             text += f", {ratio:.2f} × full softmax"
-        if name in times:
-            text += f", step time {times[name][0]:.2f} ×"
+            text += f", step time {times[name]:.2f} ×" if name in times else ""
         told.append(text)
     return f"*Measured: validation perplexity after {EPOCHS} epochs: {'; '.join(told)}.*"
 
 
 def table(curves, times):
-    """All runs, the best first, with a column of times for each session that measured them."""
-    sessions = sorted({of_full for _, of_full in times.values()}, reverse=True)
-    rows = [["run", "epochs", "validation perplexity", "relative perplexity",
-             *(f"relative step time (full: {of_full} ms)" for of_full in sessions)]]
+    """All runs, the best first."""
+    rows = [["run", "epochs", "validation perplexity", "relative perplexity", "relative step time"]]
     for name in sorted(curves, key=lambda each: compared(each, curves)[2]):
         epoch, perplexity, ratio = compared(name, curves)
-        own = {of_full: 1 for of_full in sessions} if name == FULL else {}
-        if name in times:
-            own[times[name][1]] = times[name][0]
-        cells = (f"{own[of_full]:.2f}" if of_full in own else "–" for of_full in sessions)
-        rows.append([name, str(epoch), f"{perplexity:,.1f}", f"{ratio:.2f}", *cells])
+        time = f"{times[name]:.2f}" if name in times else "–"
+        rows.append([name, str(epoch), f"{perplexity:,.1f}", f"{ratio:.2f}", time])
     return markdown.table(rows)
 
 

@@ -66,9 +66,9 @@ class ClusterOptions:
         vectors: Vectors of the words. By default hidden for splits, else embedding.
         out: File to write.
         overwrite: Replace a file that exists.
-        classes: Number of classes. By default 1000 for brown, whose time grows with its square,
-            else about the square root of the number of words.
-        passes: With brown: passes over the words that move each to its best class.
+        classes: Number of classes. By default 1000 for brown, whose time grows with the square of
+            this number, else about the square root of the number of words.
+        passes: With brown: number of passes that move each word to its best class.
         speed_penalty: With brown: nats of mutual information to give up for each score that a
             class-based output layer saves at an average token, such as 0.001.
         shortlist: With soul: number of frequent words at the root of the tree.

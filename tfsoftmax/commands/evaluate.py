@@ -18,10 +18,9 @@ training split: nats_0 of those that do not occur, nats_1 of those that occur on
 nats_10 of those of ten to 99, and so on; tokens_0, tokens_1, ... are their shares of the tokens.
 Groups without words in the split are left out.
 
-With --tail_ngram=FILE, for a run with --head=shortlist, an n-gram model of any order, given all
-previous words, divides among the words outside the shortlist the probability that the head gives to
-all of them together (pip install kenlm). This takes about a microsecond for each of these words and
-each distinct history.
+For a run with --head=shortlist, --tail_ngram=FILE names an n-gram model of any order (pip install
+kenlm). Given all previous words, it divides the probability of the words outside the shortlist
+among them. This takes about a microsecond for each of these words and each distinct history.
 
 Several devices share the streams, as in tfsoftmax train, and the result is the same as on one.
 """

@@ -7,10 +7,10 @@
     tfsoftmax prepare --corpus=hf:roneneldan/TinyStories --out=data/stories
 
 The docstrings, ptb and wikitext corpora have the splits train, valid and test; text8 and lm1b have
-train and valid; text has those for which you give files. The command counts the words and numbers
-them in descending order of frequency. It shuffles the sentences and divides them among parallel
-streams, or with --order=text gives each stream a contiguous part of the text. It cuts the streams
-into records of (streams, time_steps + 1) words.
+train and valid; hf has those of the data set; text has those for which you give files. The command
+counts the words and numbers them in descending order of frequency. It shuffles the sentences and
+divides them among parallel streams, or with --order=text gives each stream a contiguous part of the
+text. It cuts the streams into records of (streams, time_steps + 1) words.
 
 Sentence markers of other programs, such as <s> and </s>, are left out at the beginning and end of
 lines and are an error elsewhere. Tokenizers that split words into pieces treat them as text. Files

@@ -77,8 +77,9 @@ between the first two with its 95 % bootstrap interval, paired over utterances. 
 --tune need jiwer (pip install jiwer). --against=other.hyp compares with the output of another
 system instead. --out=DIR writes results.json, 1best.trn, and hyp.trn and ref.trn, which sclite
 compares: sclite -r ref.trn trn -h hyp.trn trn -i spu_id. It also writes the lists in their original
-format, with the scores of the run's model instead of the old ones: nbest, a file of lines, or a
-folder of Kaldi's archives or of SRILM's files with `acoustic lm nwords word ...`; or nbest.jsonl.
+format, with the scores of the run's model instead of the old ones: to nbest, which is a file of
+lines or a folder of Kaldi's archives or of SRILM's files with `acoustic lm nwords word ...`, or to
+nbest.jsonl.
 """
 
 import dataclasses

@@ -71,7 +71,7 @@ class Scoring:
 
 
 def corpus_of(run, data: str | None):
-    """The corpus of a folder, or without one that which the run was trained on.
+    """The corpus in a folder, by default the one that the run was trained on.
 
     Raises:
         FileNotFoundError: it is no longer where it was.

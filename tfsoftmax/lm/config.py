@@ -25,7 +25,7 @@ class ModelConfig:
         head: Output layer, one of the names in `tfsoftmax.HEADS`; `tfsoftmax heads` says what each
             is.
         head_options: Arguments of the output layer, in a flag as JSON, e.g. {"soft_cap": 30}, or
-            {"characters": {...}} with those of CharacterEmbedding, which computes its rows.
+            {"characters": {...}} with the arguments of a CharacterEmbedding that computes its rows.
         embedding_units: Units of the input embedding.
         hidden_units: Units of each layer.
         layers: Number of layers.
@@ -124,7 +124,7 @@ class TrainingConfig:
             or a cosine or linear curve to zero at the last step.
         warmup_steps: Steps in which the learning rate rises from zero.
         initial_accumulator: Initial value of Adagrad's accumulators.
-        accumulator: One for each weight, or for each row of weights.
+        accumulator: Accumulators for weights, or for rows of weights.
         momentum: Momentum of SGD.
         weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
             words without a gradient do not decay.
@@ -134,7 +134,7 @@ class TrainingConfig:
         decay_at: Compare perplexities for the decay after each epoch, as in the thesis, or at each
             validation.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
-        clip: Clip by the norm of all gradients together, or of each variable's.
+        clip: Clip by the norm of all gradients together, or of each variable's gradient.
         reduce: The loss: nats summed over time steps and averaged over streams, as in the papers,
             or averaged over tokens, as in Keras.
         epochs: Passes over the training split.

@@ -64,10 +64,10 @@ class PairsConfig(CorpusConfig):
 
 @dataclasses.dataclass(frozen=True)
 class Seq2SeqConfig(ModelConfig):
-    """What `ModelConfig` has, for a model that reads a text and writes another.
+    """The encoder, the decoder and the output layer (head) of a model of pairs.
 
-    The encoder and the decoder have as many recurrent layers, of the same kind and size. `cell`
-    must not be transformer.
+    The encoder and the decoder have the same number of recurrent layers, of the same kind and size.
+    `cell` must not be transformer. The other fields are those of `ModelConfig`.
 
     Attributes:
         attention: How the decoder attends to the words of the source, by a product (luong) or a

@@ -43,9 +43,9 @@ class AdaptiveSoftmax(TiedHead):
             lowered test perplexity by 1.1 % on a million words (one seed,
             experiments/results/projections).
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
-            permutation, the frequency of words must fall with their ids.
-        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
+            permutation, the ids must be sorted by descending frequency.
+        permutation: (V,) word ids by descending frequency, which overrides the order of the counts;
+            `"ids"` says that the ids are sorted so. There is a warning if the counts disagree.
         shares: K floats, the share of labels in each tail, which determines the buffer sizes of
             compiled code. By default it comes from the counts or from Zipf's law.
         kernel_initializer: initializer of the kernels, (V_0 + K, D) and (V_k, D_k), which have

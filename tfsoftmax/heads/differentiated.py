@@ -39,9 +39,9 @@ class DifferentiatedSoftmax(SoftmaxHead):
             units sees the hidden state as it is.
         projection_factor: the factor by which the default `units` fall.
         counts: (V,) occurrences of each word, by which words are ranked. Without counts or
-            permutation, the frequency of words must fall with their ids.
-        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
+            permutation, the ids must be sorted by descending frequency.
+        permutation: (V,) word ids by descending frequency, which overrides the order of the counts;
+            `"ids"` says that the ids are sorted so. There is a warning if the counts disagree.
         projection_initializer: initializer of the projections (D, d_b).
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`. The kernels
             are (V_b, d_b).

@@ -30,9 +30,9 @@ class FullSoftmax(Shards):
         gradient_share: share of the logits, in (0, 1], from which the two matrix products of the
             gradient are estimated, without bias. Each step draws tiles of up to 512 positions times
             512 words, and always includes the likely ones. The loss stays exact, and the step costs
-            1 + 2 gradient_share products instead of 3. Ids should be sorted by falling frequency,
-            so that few tiles hold most of the probability. 0.25 suits trained models. This works
-            neither with several shards nor with XLA. None computes the exact gradient.
+            1 + 2 gradient_share products instead of 3. Ids should be sorted by descending
+            frequency, so that few tiles hold most of the probability. 0.25 suits trained models.
+            This works neither with several shards nor with XLA. None computes the exact gradient.
         seed: seed of the tiles.
         **kwargs: options of the weights and of the layer, `heads.options.ShardOptions`.
 

@@ -42,8 +42,8 @@ class Shortlist(SoftmaxHead):
             that was seen, so that every label has a probability.
         tail_log_probs: (V,) finite numbers, ln q(w) up to a constant, instead of the unigram.
             Those of the shortlist matter only without the node.
-        permutation: (V,) word ids by falling frequency, which overrides the order of the counts;
-            `"ids"` says that frequency falls with the ids. A warning tells if the counts disagree.
+        permutation: (V,) word ids by descending frequency, which overrides the order of the counts;
+            `"ids"` says that the ids are sorted so. There is a warning if the counts disagree.
         oos_node: whether the softmax has the node. Without it, P(w | h) = P_S(v) softmax(z)_w for
             the shortlist and q(w | v) for the others, with P_S(v) = Σ_shortlist q(u | v), and only
             positions whose label is in the shortlist train the layer.
@@ -99,7 +99,7 @@ class Shortlist(SoftmaxHead):
 
     @property
     def tail(self) -> np.ndarray:
-        """The words outside the shortlist, by falling frequency: int32 (V - S,)."""
+        """The words outside the shortlist, by descending frequency: int32 (V - S,)."""
         return self.order.ids[self.shortlist :]
 
     @property

@@ -1,4 +1,4 @@
-"""Words in bands of falling frequency, for word ids in any order.
+"""Words in bands of descending frequency, for word ids in any order.
 
 Adaptive softmax calls its bands clusters: the first is the head cluster, the others are tails.
 Differentiated softmax calls them bands. Both lay out the vocabulary by this module.
@@ -48,7 +48,7 @@ class Bands:
 
     @property
     def permutation(self) -> np.ndarray | None:
-        """Word ids by falling frequency, int32 (V,), or None if they are in this order already."""
+        """Word ids by descending frequency, int32 (V,), or None if ids are in this order."""
         return None if self.order.identity else self.order.ids
 
     def positions(self, labels: ArrayLike) -> np.ndarray:
@@ -67,7 +67,7 @@ def frequency_bands(
         vocab_size: V.
         cutoffs: K rising ints below V: the shortlist is the `cutoffs[0]` most frequent words.
         counts: (V,) numbers in the order of word ids, or None. Words are ranked by them.
-        permutation: (V,) ints, word ids by falling frequency, which overrides the ranking by
+        permutation: (V,) ints, word ids by descending frequency, which overrides the ranking by
             counts; or `"ids"` if frequency falls with the ids, which is also assumed without
             counts and permutation.
         shares: K floats, the share of all tokens in each tail. None takes them from the counts,

@@ -41,7 +41,7 @@ class Uniform(Sampler):
 
 @register("log_uniform")
 class LogUniform(Sampler):
-    """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1): Zipf's law for ids sorted by falling frequency.
+    """q(w) = ln((w + 2) / (w + 1)) / ln(V + 1): Zipf's law for ids sorted by descending frequency.
 
     Args:
         vocab_size: V.

@@ -17,9 +17,9 @@ from tfsoftmax.support.arguments import check_positive, expect
 class CharCnnSoftmax(FullSoftmax):
     """P(w | h) = exp(z_w) / Σ_v exp(z_v) with z_w = hᵀ (CNN(chars(w)) + corr(w)) + b_w.
 
-    A `FullSoftmax` that is tied to a `CharacterEmbedding`, its own or the model's. Other heads
-    train on top of characters too: `SampledSoftmax(V, tied_to=CharacterEmbedding(V, None, words))`
-    computes only the rows of labels and samples, whereas this head computes all V in each step.
+    A `FullSoftmax` that is tied to a `CharacterEmbedding`, its own or the model's. Other heads can
+    be tied to one, too: `SampledSoftmax(V, tied_to=CharacterEmbedding(V, None, words))` computes
+    only the rows of labels and samples, whereas this head computes all V in each step.
 
     Args:
         vocab_size: V, the number of words.

@@ -13,7 +13,7 @@ class _HeadLayer(SavedOptions, keras.layers.Layer):
     """Base of layers that end a model with results of a head other than its logits.
 
     Args:
-        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        head: a `SoftmaxHead`, for example that of a trained model.
         **kwargs: arguments of `keras.layers.Layer`.
     """
 
@@ -48,7 +48,7 @@ class TopK(_HeadLayer):
     """The k likeliest words of each position, by `head.top_k`.
 
     Args:
-        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        head: a `SoftmaxHead`, for example that of a trained model.
         k: how many words.
         **kwargs: arguments of `keras.layers.Layer`.
 
@@ -93,7 +93,7 @@ class LogProb(_HeadLayer):
     """The exact log-probability of each label, by `head.log_prob`, in bounded memory.
 
     Args:
-        head: a `SoftmaxHead`, which may be that of a model that was trained.
+        head: a `SoftmaxHead`, for example that of a trained model.
         **kwargs: arguments of `keras.layers.Layer`.
 
     Returns, when called with hidden (..., D) and labels (...):

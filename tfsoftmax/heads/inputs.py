@@ -1,6 +1,6 @@
 """What users pass to a head: checks of hidden states and labels, and their leading axes.
 
-By `Positions`, methods of rows (N, D) become methods of positions (...), of which some need not
+`Positions` turns methods of rows (N, D) into methods of positions (...), some of which may not
 count.
 """
 
@@ -77,7 +77,7 @@ def checked_k(k, most, name="k"):
 
 
 def checked_lists(ids, name, positions, vocab_size):
-    """Several ids of words for each position, (..., E) int32, -1 where there is none.
+    """Several ids of words for each position, (..., E) int32, padded with -1.
 
     Args:
         ids: (..., E) integers.
@@ -133,19 +133,19 @@ def checked_labels(labels, vocab_size, hidden):
 
 
 def checked_items(labels, weights, is_none):
-    """Labels and weights, of which those of positions that count are items.
+    """Checks that the labels of all positions that count are items.
 
     Args:
         labels: (...) integers.
-        weights: what broadcasts to (...).
-        is_none: tells of labels (...) which are `not_items`, (...) bool.
+        weights: a tensor that broadcasts to (...).
+        is_none: a function of labels (...) that returns which are `not_items`, (...) bool.
 
     Returns:
-        labels: (...), as they are.
-        weights: (...) float32, NaN where a label is no item, for callers that XLA compiles.
+        labels: (...), unchanged.
+        weights: (...) float32, NaN where a label is not an item, for callers that XLA compiles.
 
     Raises:
-        InvalidArgumentError: when run, if a label of a position that counts is no item.
+        InvalidArgumentError: when run, if a label of a position that counts is not an item.
     """
     labels, weights = dense(labels, "labels"), checked_weights(weights, labels.shape)
     wrong = is_none(labels) & (weights != 0)
@@ -163,7 +163,7 @@ def checked_weights(weights, shape, name="weights"):
 
 
 def checked_exclude(exclude, hidden, vocab_size):
-    """Words that positions (...) leave out, as (N, E) int32, -1 where there is none; or None.
+    """The words that positions (...) leave out, as (N, E) int32, padded with -1; or None.
 
     Args:
         exclude: (..., E) integers, with axes of one for several positions, as (B, 1, E) is for
@@ -222,7 +222,7 @@ class Positions:
     no_label = 0  # for the training of a replica, where a position does not count
 
     def checked_items(self, labels: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Labels (...) and weights, of which `Items` checks that those that count are items."""
+        """Labels (...) and weights; `Items` checks that the labels that count are items."""
         return labels, weights
 
     def _run(self, method, *tensors, wide=False):

@@ -1,4 +1,4 @@
-"""Linear heads of which some rows belong to no word: padding, and items that were retired."""
+"""Linear heads with rows that belong to no word: padding, and retired items."""
 
 from collections.abc import Sequence
 from typing import Unpack

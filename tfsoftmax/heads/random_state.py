@@ -35,7 +35,7 @@ class RandomState(keras.layers.Layer):
         self.built = True
 
     def load_own_variables(self, store):
-        """Keeps the state that it has where the file is one of a head without random draws."""
+        """Keeps the present state if the file is that of a head without random draws."""
         if store.keys():
             super().load_own_variables(store)
 
@@ -43,8 +43,7 @@ class RandomState(keras.layers.Layer):
         """A seed (2,) int64.
 
         Args:
-            synchronized: whether all replicas of a strategy get the same seed, else each gets one
-                of its own.
+            synchronized: whether all replicas of a strategy get the same seed, or each its own.
         """
         seed = tf.identity(self.state.value)
         self.state.assign_add(tf.constant([0, 1], tf.int64))

@@ -42,9 +42,10 @@ class SampledSoftmax(SamplingHead):
       that is not a candidate (`Sampler.sample_others`).
 
     With in-batch negatives, `samplers.InBatch`, a position's own label is left out once.
-    `remove_accidental_hits=None` chooses what is right for the sampler. By default,
-    `tf.nn.sampled_softmax_loss` always removes hits. With replacement, exp(s) of a frequent label
-    is then divided by an expected count above one, although none of its occurrences is in the sum.
+    `remove_accidental_hits=None` chooses what is right for the sampler.
+    `tf.nn.sampled_softmax_loss` removes hits by default, whatever the sampler is. With replacement,
+    exp(s) of a frequent label is then divided by an expected count above one, although none of its
+    occurrences is in the sum.
 
     `label_in_sum=False` leaves the label out of the sum, as the first estimator of this kind did:
 
@@ -69,7 +70,7 @@ class SampledSoftmax(SamplingHead):
 
     Call arguments:
         hidden: (..., D) float.
-        hard_negatives: (..., H) integers, or None. Nothing but training reads them.
+        hard_negatives: (..., H) integers, or None. Only training reads them.
         exclude: (..., E) integers, or None: words that lists leave out, as in `SoftmaxHead`.
 
     Args:

@@ -35,7 +35,7 @@ class Vectors:
 
         Raises:
             ValueError: if the head is not built, or its distribution is not softmax of h Wᵀ + b,
-                as that of heads with clusters, projections or trees.
+                as with clusters, projections or trees.
         """
         softmax = softmax_of(self)
         kernel, bias = softmax.kernel, softmax.bias
@@ -55,7 +55,7 @@ class Vectors:
 
 
 def check_is_index(index):
-    """Raises ValueError for what is no index. Only `retrieval.faiss_indexes` imports faiss."""
+    """Raises ValueError for what is not an index. Only `retrieval.faiss_indexes` imports faiss."""
     expect(hasattr(index, "likeliest"), "index", "be a tfsoftmax.search.WordIndex", index)
 
 

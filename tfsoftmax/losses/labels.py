@@ -69,7 +69,7 @@ def positions(
         `Labels` (...) and weights (...) float32.
 
     Raises:
-        TypeError: if labels or weights are no numbers.
+        TypeError: if labels or weights are not numbers.
         ValueError: for labels that do not fit the positions; and for weights (B,) and labels
             (B, T), which Keras makes of `class_weight` by the argmax of the labels over T.
     """
@@ -111,7 +111,7 @@ def _check_shape(labels, logits):
 
 
 def of_positions(labels: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-    """Labels of unknown rank as (...), which they are but for axes of one at the end."""
+    """Labels of unknown rank as (...), without additional axes of one at the end."""
     shape, size = tf.shape(y_pred)[:-1], len(y_pred.shape)
     with_ones = (tf.concat([s, [1] * size], 0)[:size] for s in (tf.shape(labels), shape))
     message = "`y_true` must have the shape of the positions, and perhaps an axis of one more:"

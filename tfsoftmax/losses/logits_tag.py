@@ -29,7 +29,7 @@ class LogitsTag:
         training: whether the head was called in training.
 
     Attributes:
-        more: tensors (..., H) that the head's training loss takes besides, which the head sets.
+        more: further tensors (..., H) that the head's training loss takes; the head sets them.
         exclude: (N, E) int32, words that the lists of metrics leave out, or None.
         ignored: the `ignore_class` of the loss that was computed last, or None.
 

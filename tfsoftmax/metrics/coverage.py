@@ -1,4 +1,4 @@
-"""How many of all items stand in a list."""
+"""The share of all items that appear in lists."""
 
 import keras
 import tensorflow as tf

@@ -16,11 +16,10 @@ class RankingMetric(TokenMean):
     """Base of the metrics of lists of the k best items, averaged over queries.
 
     `y_true` are ids of relevant items: (...), one for each query, or (..., R), padded with -1 or
-    ragged.
-    Graded relevance is (..., R, 2), pairs of an id and its grade: the grade is a number, an item is
-    relevant if it is above zero, and only `NDCG` uses its value. An item that appears twice counts
-    once, with its first grade above zero. A query without relevant items does not count; keras_rs
-    counts it as zero.
+    ragged. Graded relevance is (..., R, 2), pairs of an id and its grade: the grade is a number, an
+    item is relevant if it is above zero, and only `NDCG` uses its value. An item that appears twice
+    counts once, with its first grade above zero. A query without relevant items does not count;
+    keras_rs counts it as zero.
 
     `y_pred` is one of two:
 
@@ -43,7 +42,7 @@ class RankingMetric(TokenMean):
         name, dtype: as in `keras.metrics.Metric`.
 
     Raises:
-        TypeError: when updated, if `y_true` are no numbers; ValueError if shapes do not fit;
+        TypeError: when updated, if `y_true` are not numbers; ValueError if shapes do not fit;
             InvalidArgumentError if an id of `y_true` is not one of the head's, or counts although
             it is one of its `not_items`.
 

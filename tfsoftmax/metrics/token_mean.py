@@ -41,7 +41,7 @@ class TokenMean(SavedOptions, keras.metrics.Metric):
 
     Args:
         ignore_class: label whose positions are not counted, or None. The `ignore_class` of a
-            loss is the loss's alone, as in Keras.
+            loss does not apply to metrics, as in Keras.
         name, dtype: as in `keras.metrics.Metric`.
 
     Example:

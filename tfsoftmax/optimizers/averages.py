@@ -1,4 +1,4 @@
-"""Moving averages of variables of which a step touches some rows only."""
+"""Moving averages of variables, of which a step touches only some rows."""
 
 import keras
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Clipping by norms, to which all replicas add where each has a part of a variable only."""
+"""Clipping by norms, which are summed over replicas if each holds only a part of a variable."""
 
 import keras
 import tensorflow as tf
@@ -16,17 +16,17 @@ def clipped(
 ) -> list[tf.Tensor]:
     """Gradients clipped as Keras does, by norms over all shards of a variable.
 
-    The gradients are scaled in place where nothing else reads them. Where variables are sharded,
-    all replicas call this function together.
+    The gradients are scaled in place if nothing else reads them. If variables are sharded, all
+    replicas call this function together.
 
     Args:
         gradients: tensors, the gradients of each variable, or of this replica's part of it.
         variables: the variables, of which some may be sharded.
         most: the norm above which gradients are scaled down to it.
-        each: whether it bounds the norm of each gradient, or else that of all together.
+        each: whether to bound the norm of each gradient instead of that of all together.
 
     Returns:
-        List of tensors of the same shapes and dtypes; NaN where the norm of all is not finite.
+        List of tensors of the same shapes and dtypes; NaN if the norm of all is not finite.
     """
     squares = [squared_norm(gradient) for gradient in gradients]
     sharded = [i for i, variable in enumerate(variables) if sharded_words(variable)]

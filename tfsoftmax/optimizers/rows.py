@@ -39,7 +39,7 @@ def _segment_sum(values, segments, count):
 
 
 def marked_rows(marks: tf.Tensor, values: tf.Variable) -> tf.IndexedSlices:
-    """The rows of a variable that are marked.
+    """The marked rows of a variable.
 
     Args:
         marks: (V,) bool.
@@ -70,12 +70,12 @@ def rows_and_values(gradient) -> tuple[tf.Tensor | None, tf.Tensor]:
 
 
 def read_rows(variable: tf.Variable, rows: tf.Tensor | None) -> tf.Tensor:
-    """The rows (R,) of a variable; all of it where `rows` is None."""
+    """The rows (R,) of a variable; all rows if `rows` is None."""
     return variable.read_value() if rows is None else tf.gather(variable, rows)
 
 
 def write_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor) -> None:
-    """Assigns values to the rows (R,) of a variable; to all of it where `rows` is None."""
+    """Assigns values to the rows (R,) of a variable; to all rows if `rows` is None."""
     if rows is None:
         variable.assign(values)
     else:
@@ -83,7 +83,7 @@ def write_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor)
 
 
 def subtract_from_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor) -> None:
-    """Subtracts values from the rows (R,) of a variable; from all where `rows` is None."""
+    """Subtracts values from the rows (R,) of a variable; from all if `rows` is None."""
     if rows is None:
         variable.assign_sub(values)
     else:

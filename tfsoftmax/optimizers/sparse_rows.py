@@ -39,7 +39,7 @@ class _Divisible(tf.IndexedSlices):
 
 
 class SparseRows(RowAccumulation, RowAverages):
-    """Mixin for a Keras optimiser that updates rows by `row_step` where a gradient is sparse.
+    """Mixin for a Keras optimiser that updates rows by `row_step` if a gradient is sparse.
 
     List it before the Keras class among the bases, and write `slots` and `row_step`. The options
     of Keras then work as `tfsoftmax.optimizers` describes.
@@ -129,12 +129,12 @@ class SparseRows(RowAccumulation, RowAverages):
         super().update_step(gradient, variable, learning_rate)
 
     def operands(self, gradient: tf.Tensor, variable: tf.Variable, *slot_names: str) -> dict:
-        """What TensorFlow's own update rules, which work in place, take beside numbers.
+        """The tensors that TensorFlow's own update rules take, which work in place.
 
         Args:
             gradient: tensor of the variable's shape.
             variable: the variable.
-            *slot_names: how the rule calls the slots that `slots` lists; names beyond are left out.
+            *slot_names: the rule's names of the slots that `slots` lists; others are left out.
         """
         index = self._get_variable_index(variable)
         handles = {name: slot[index].value.handle for name, slot in zip(slot_names, self.slots())}

@@ -31,7 +31,7 @@ def alias_table(scaled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     A draw chooses a cell c and 32 random bits, read as a signed integer. If they are below
     `threshold[c]`, the word is c, and `alias[c]` otherwise. Words that are heavier than a cell
-    fill up the lighter ones in order. The heavy word that fills a cell is the first whose running
+    fill the lighter cells in order. The heavy word that fills a cell is the first whose running
     excess covers the running deficit before that cell. Where the excess of a heavy word ends
     within a cell, the next heavy word fills up the cell of that word.
 

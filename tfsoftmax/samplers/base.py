@@ -111,7 +111,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
         inner.take_over(earlier, renumbering)
 
     def take_over(self, old: "Sampler", renumbering: Renumbering) -> None:
-        """`move_from` without words that are never drawn; here, the weights of the earlier one."""
+        """`move_from` for words that can be drawn; by default, it moves the weights."""
         renumbering.move_weights(self, old)
 
     def sample_of_step(self, labels, num_samples, seed, label_smoothing):
@@ -177,7 +177,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
         raise NotImplementedError
 
     def load_own_variables(self, store):
-        """Keeps the state that it has where the file has none, or one of other shapes."""
+        """Keeps the present state if the file has none, or one of other shapes."""
         own = {}
         self.save_own_variables(own)
         shapes, own_shapes = ({key: tuple(s[key].shape) for key in s.keys()} for s in (store, own))
@@ -212,7 +212,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
 
         Args:
             num_samples, shared_samples, keep: those of the heads that sample.
-            label_in_sum, label_smoothing, remove_accidental_hits, restore_proposal: likewise.
+            label_in_sum, label_smoothing, remove_accidental_hits, restore_proposal: as above.
             labels_known: whether a sample is drawn for the labels of a training step.
         """
         expect(shared_samples or not self.unique, "shared_samples",
@@ -276,7 +276,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
 
 
 class Given(Sampler):
-    """A sample that nothing draws: all positions share words that are there already.
+    """A sample that is not drawn: all positions share the given words.
 
     Args:
         vocab_size: V.

@@ -38,7 +38,7 @@ def get_sampler(
         vocab_size: V.
         counts: (V,) occurrences of the words, for the samplers that take them.
         **options: arguments of the sampler's class; `counts` among them overrides the argument.
-            `exclude`, ids of words that are never drawn, makes an `Excluding` of it.
+            `exclude`, ids of words that are never drawn, wraps the sampler in an `Excluding`.
 
     Raises:
         ValueError: if the name is unknown, if the sampler needs counts or an n-gram model and

@@ -1,4 +1,4 @@
-"""Words that are certain to be in a sample, beside those that are drawn: hard negatives."""
+"""Words that are in a sample in addition to those that are drawn: hard negatives."""
 
 import tensorflow as tf
 
@@ -8,18 +8,18 @@ from tfsoftmax.samplers.base import Candidates, contains
 def with_certain(
     candidates: Candidates, labels: tf.Tensor, certain: tf.Tensor, unbiased: bool = True
 ) -> tuple[Candidates, tf.Tensor]:
-    """Adds words to a sample with replacement, which are then expected once and count once.
+    """Adds words to a sample with replacement; each of these certain words counts once.
 
-    A certain word that was drawn too, or that stands several times among the certain ones, has as
-    many copies as expected ones, so that all of them together count once. Σ exp(s) / c over the
-    sample remains an unbiased estimate of Z: the certain words are summed, the others estimated.
-    Where all words have the same expected count, a certain word has it, too.
+    If a certain word was also drawn, or is given several times, its expected count is its number of
+    copies, so that all of them together count once. Σ exp(s) / c over the sample remains an
+    unbiased estimate of Z: the certain words are summed, the others estimated. If all words have
+    the same expected count, the certain words have it too.
 
     Args:
         candidates: those of `Sampler.sample`, with log_expected (S,).
-        labels: (N,) int32, for which the candidates are.
+        labels: (N,) int32, the labels that the candidates were drawn for.
         certain: (C,) int32, the words to add, in any order.
-        unbiased: whether the expected counts are the words' own; if not, all are the same.
+        unbiased: whether each word has its own expected count; if not, all are the same.
 
     Returns:
         `Candidates` with the certain words after the others, and whether each label is certain,

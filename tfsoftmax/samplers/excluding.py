@@ -1,4 +1,4 @@
-"""Words that are never drawn, whatever distribution the others are drawn from."""
+"""A sampler that never draws some words, around any other sampler."""
 
 from collections.abc import Sequence
 

@@ -34,10 +34,10 @@ def tries_needed(q: np.ndarray, num_samples: int) -> int:
 def poisson_race(draw, log_q, vocab_size, num_samples, tries, seed):
     """The first S different words of a stream of draws, and the times that admitted them.
 
-    Draws `tries` words. If they do not suffice, as where q is steeper than `tries` was made for,
-    the race goes on from there with eight times as many, and so on; if that would be more than V
-    words, over all words, in O(V). Waiting times have no memory, so that the distribution is the
-    same.
+    Draws `tries` words. If they do not suffice, because q is steeper than `tries` was chosen for,
+    the race continues from there with eight times as many, and so on; if that would be more than V
+    words, it continues over all words, in O(V). Waiting times have no memory, so the distribution
+    is the same.
 
     Args:
         draw: function of (count, seed) to independent words (count,) int32.

@@ -1,4 +1,4 @@
-"""Many distributions in two arrays, one after the other, and draws from them by binary search."""
+"""Many distributions in two arrays, one after another, and draws from them by binary search."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,1 +1,1 @@
-"""Layers that stand before the head: embeddings, recurrent layers and Transformer blocks."""
+"""Layers that come before the head: embeddings, recurrent layers and Transformer blocks."""

@@ -1,4 +1,4 @@
-"""Layers that compute the row of a word or of an item, whereas an embedding looks it up."""
+"""Layers that compute the row of a word or of an item instead of looking it up."""
 
 import weakref
 from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ Initializer = str | keras.initializers.Initializer | Callable
 def add_weight(
     layer: keras.layers.Layer, name: str, shape: Sequence[int], initializer: Callable, **options
 ) -> keras.Variable:
-    """Adds a weight to a layer, in the variable dtype of its policy, which no autocast changes.
+    """Adds a weight to a layer, in the variable dtype of its policy; autocast does not change it.
 
     Keras's initializers draw the same values at every call, so that several weights would be
     equal at first. Each weight takes a copy, which draws values of its own unless the

@@ -41,7 +41,7 @@ def scoring_rows(
     embedding: keras.layers.Embedding | ComputedRows, ids: tf.Tensor,
     read: Callable[[tf.Tensor], tf.Tensor], training: bool = False,
 ) -> tf.Tensor:
-    """The rows of some words in `scoring_table`, without the others' as far as the layer allows.
+    """The rows of some words in `scoring_table`; if the layer allows, no others are computed.
 
     Keras unpacks the whole table of int4 weights. One with `tie_weights=False` is transposed whole.
 

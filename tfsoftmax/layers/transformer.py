@@ -15,8 +15,8 @@ from tfsoftmax.support.saved_options import SavedOptions
 class TransformerCell(SavedOptions, keras.layers.Layer):
     """The cell of `TransformerBlock`, for `keras.layers.RNN`.
 
-    Its state is the keys and the values of the last C words, and which of these C are words: zeros
-    for a text that begins. No position is absolute, so that a text may have any length.
+    Its state is the keys and the values of the last C words, and which of these C are words; at the
+    beginning of a text, the state is zeros. Positions are relative, so a text may have any length.
 
     Args:
         units, attention_heads, context, dropout, kernel_initializer: as in `TransformerBlock`.
@@ -83,9 +83,9 @@ class TransformerCell(SavedOptions, keras.layers.Layer):
 
         Args:
             sequences: (B, T, D) float.
-            states: three tensors, which the words before have left.
-            count: (B,) int32, how many words there are, the first ones; None for T. Outputs for
-                others have no meaning, and the states do not remember them.
+            states: three tensors, the states after the words before.
+            count: (B,) int32, how many of the T words count, from the first; None for all. Outputs
+                for the others have no meaning, and the states do not remember them.
 
         Returns:
             Outputs (B, T, D), and the new states.
@@ -151,7 +151,7 @@ class TransformerBlock(keras.layers.RNN):
 
     Source: Vaswani et al. 2017; Su et al. 2021 for the positions. As in Dai et al. 2019
         (Transformer-XL), words of earlier parts are remembered, and gradients do not reach them.
-        Departure: each word sees as many words before it as the others, wherever a part begins.
+        Departure: each word sees the same number of words before it, wherever a part begins.
     """
 
     def __init__(

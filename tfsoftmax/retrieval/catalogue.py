@@ -44,9 +44,9 @@ def with_items(
             keep their rows; None for the same rows as before.
 
     Raises:
-        ValueError: if `before` or `not_items` do not fit, as where id 0 is no longer the padding
-            that an embedding masks; if `features` are missing; or if a layer has its rows in an
-            order, as adaptive and tree heads do, or by their spelling.
+        ValueError: if `before` or `not_items` do not fit, as when id 0 is no longer the padding
+            that an embedding masks; if `features` are missing; or if a layer orders its rows, as
+            adaptive and tree heads do, or computes them from spelling.
 
     Example:
         words = keras.Input((20,), dtype="int32")

@@ -14,7 +14,7 @@ from tfsoftmax.ops.ranking import places_among
 
 
 class Sample(typing.NamedTuple):
-    """Words drawn once without replacement, by which all words are judged.
+    """Words drawn once without replacement, to estimate sums over all words.
 
     Attributes:
         ids: (S,) int32, rising.
@@ -26,7 +26,7 @@ class Sample(typing.NamedTuple):
 
 
 def sample_of(inclusion, seed):
-    """A `Sample` of Σπ words, in which each word is with exactly its probability π (V,).
+    """A `Sample` of Σπ words, which includes each word with exactly its probability π (V,).
 
     Words that are not certain are laid end to end in random order.
     """
@@ -42,10 +42,10 @@ def sample_of(inclusion, seed):
 
 
 def checked_sample(sample, words):
-    """A `Sample` of so many words that was read from a file.
+    """A `Sample` from a file, checked for this number of words.
 
     Raises:
-        ValueError: if its arrays are none that `sample_of` returns.
+        ValueError: if its arrays are not such as `sample_of` returns.
     """
     ids, inclusion = sample
     if ids.dtype != np.int32 or inclusion.dtype != np.float64 or ids.ndim != 1:

@@ -161,7 +161,7 @@ class _Table:
 
 
 def as_tensors(features):
-    """Features as a tensor, or a dict or a list of them. ValueError for what is no array."""
+    """Features as a tensor, or a dict or a list of them. ValueError for what is not an array."""
     if isinstance(features, Mapping):
         return {name: _tensor(values) for name, values in features.items()}
     if isinstance(features, (list, tuple)) and hasattr(next(iter(features), None), "shape"):

@@ -95,8 +95,8 @@ class WordIndex(CheckedArguments):
 
     Args:
         head: a built head whose distribution is softmax of h Wᵀ + b: `FullSoftmax`,
-            `SelfNormalisedSoftmax` and the heads that sample, tied ones too, but not with a
-            proposal that reads the word before.
+            `SelfNormalisedSoftmax` and the heads that sample, including tied ones, but not with
+            a proposal that reads the word before.
         kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes four to
             seven times as long to build (experiments/results/search and retrieval) and, with some
             tens of thousands of words, finds more of them; or an index of faiss for inner products,
@@ -107,7 +107,7 @@ class WordIndex(CheckedArguments):
             root of its count, which makes the error smaller where some words are far likelier
             than others; without, all words are equally likely.
         seed: seed of the sample.
-        **options: of "ivf": `lists` (2 √V), clusters; `probes` (32), those that are searched. Of
+        **options: for "ivf": `lists` (2 √V), clusters; `probes` (32), those that are searched. For
             "hnsw": `links` (32), neighbours of a word; `construction` (100) and `breadth` (200),
             words that are kept while the index is built and searched.
 
@@ -221,7 +221,7 @@ class WordIndex(CheckedArguments):
                 lower; scores are still exact.
 
         Raises:
-            ValueError: if the file is no index, or the weights have changed.
+            ValueError: if the file is not an index, or the weights have changed.
         """
         index = cls.__new__(cls)
         try:
@@ -253,7 +253,7 @@ class WordIndex(CheckedArguments):
 
     @property
     def scale(self) -> float:
-        """What a query has in the place of the 1 of [h | 1]: 1 for all kinds but "hnsw"."""
+        """What replaces the 1 of [h | 1] in a query: 1 for all kinds but "hnsw"."""
         return self._scale
 
     @property

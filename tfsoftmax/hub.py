@@ -1,4 +1,4 @@
-"""Language models of keras_hub with a head of ours, tied to their embedding.
+"""Language models of keras_hub with a tfsoftmax head, tied to their embedding.
 
 keras_hub's models end by scoring all words at all positions, (B, T, V). With V = 256,000 these
 logits, and what their gradient needs, take more memory than most models. The heads train without
@@ -24,7 +24,7 @@ except ImportError as error:
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class HeadedCausalLM(keras_hub.models.CausalLM):
-    """A `CausalLM` whose `fit` and `evaluate` use a head of ours; `with_head` makes it.
+    """A `CausalLM` whose `fit` and `evaluate` use a tfsoftmax head; `with_head` makes it.
 
     It shares all weights with the `causal_lm` that it was made from, and uses its preprocessor and
     its `generate`. Its logits are those of `causal_lm`, up to rounding. To load a saved one in
@@ -114,7 +114,7 @@ def with_head(
         A compiled `HeadedCausalLM`.
 
     Raises:
-        ValueError: if the model does not end so, or the head does not fit it.
+        ValueError: if the model does not end in this way, or the head does not fit it.
 
     Example:
         import keras_hub

@@ -11,8 +11,8 @@
 | shmuma | Shmuma 2017: an LSTM of 512 units, embeddings of 50 for GloVe | the optimisation |
 | transformer | none: a small Transformer as is usual today, for millions of words | |
 
-The initial weights of `jiang` and `shen` are ours, and so is that the learning rate halves after an
-epoch without a gain; of `jiang` the clipping is ours, too.
+In `jiang` and `shen`, the initial weights are ours, and so is halving the learning rate after an
+epoch without a gain; in `jiang`, the clipping is ours too.
 
 The thesis halves the learning rate on Text8 when the validation perplexity has not fallen in an
 epoch. `shen` decays the weights of the LSTM only. This decay is decoupled from Adagrad, whereas the

@@ -153,7 +153,7 @@ class SoftmaxHead(SavedOptions, Positions, Vectors, keras.layers.Layer):
         return self._trained_by_position(hidden, labels, mask=mask)
 
     def distribution(self) -> Distribution:
-        """P(w | h) of the built head, with the present values of its weights."""
+        """P(w | h) of the built head, with the current values of its weights."""
         raise NotImplementedError(f"{type(self).__name__} must write `distribution`.")
 
     def objective(self) -> Objective:

@@ -17,7 +17,7 @@ from tfsoftmax.support.arguments import ArrayLike
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class NarySoftmax(SoftmaxHead):
-    """Hierarchical softmax over a corpus tree: P(w | h) is a product of softmaxes, exact.
+    """Hierarchical softmax over any tree: P(w | h) is a product of softmaxes, exact.
 
     Every edge of the tree has a row of the kernel. Training and `log_prob` compute only the
     nodes on the paths of the labels; `log_probs` makes one pass over all edges. With one level this

@@ -35,7 +35,7 @@ class RandomState(keras.layers.Layer):
         self.built = True
 
     def load_own_variables(self, store):
-        """Keeps the present state if the file is that of a head without random draws."""
+        """Keeps the current state if the file is that of a head without random draws."""
         if store.keys():
             super().load_own_variables(store)
 

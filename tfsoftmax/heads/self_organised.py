@@ -61,7 +61,7 @@ class SelfOrganisedSoftmax(SoftmaxHead):
     Source: Shen et al. 2017; fixed clusters are those of section 5.2, with the same equations 1
     to 4. Departures: λ(w) = 1 - 1/f_w in equation 9, as equation 10 would forget all but the last
     occurrence of a frequent word; the occurrences of a word in a batch count as their mean;
-    `reassign` adds 1e-4 bits to q(w, c) of a word's present cluster, so that words that prefer
+    `reassign` adds 1e-4 bits to q(w, c) of a word's current cluster, so that words that prefer
     none stay where they are; biases are optional.
     """
 

@@ -21,9 +21,9 @@ MODES = ("parallel", "sequential")
 class TreeSoftmax(SoftmaxHead):
     """Hierarchical softmax over a binary tree, exact; a label costs the length of its path.
 
-    P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w, of which a
-    balanced tree has O(log V). Training and `log_prob` compute the nodes on the paths of the
-    labels, and in mode "parallel" also the top 64 nodes, at all positions with one matrix product;
+    P(w | h) is the product of σ(±(θ_n h + b_n)) over the nodes n on the path to w; in a balanced
+    tree, these are O(log V). Training and `log_prob` compute the nodes on the paths of the labels,
+    and in mode "parallel" also the top 64 nodes, at all positions with one matrix product;
     `log_probs` makes one pass over all nodes. All computation is in float32 under any dtype policy.
 
     Args:

@@ -177,7 +177,7 @@ class Sampler(SavedOptions, keras.layers.Layer):
         raise NotImplementedError
 
     def load_own_variables(self, store):
-        """Keeps the present state if the file has none, or one of other shapes."""
+        """Keeps the current state if the file has none, or one of other shapes."""
         own = {}
         self.save_own_variables(own)
         shapes, own_shapes = ({key: tuple(s[key].shape) for key in s.keys()} for s in (store, own))

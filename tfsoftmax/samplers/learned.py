@@ -127,7 +127,7 @@ class Interpolated(Unigram):
         self.step = add_state(self, "step", (), "int64") if callable(unigram_weight) else None
 
     def weight(self) -> tf.Tensor:
-        """λ at the present step, scalar float32."""
+        """λ at the current step, scalar float32."""
         if self.step is None:
             return tf.constant(self.unigram_weight, tf.float32)
         weight = tf.cast(self.unigram_weight(self.step.value), tf.float32)

@@ -24,7 +24,7 @@ from tfsoftmax.support.arguments import (
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
 class TargetSampling(Given):
-    """q(w) = 1 / S for the S words of the present chunk of the training stream, zero for others.
+    """q(w) = 1 / S for the S words of the current chunk of the training stream, zero for others.
 
     The sample of every step is the chunk's whole vocabulary V_n, which contains every label of
     the chunk. Nothing is drawn, and `SampledSoftmax` computes the softmax over V_n alone. During a
@@ -68,13 +68,13 @@ class TargetSampling(Given):
         self.step = add_state(self, "step", (), "int64")
 
     def chunk(self) -> tf.Tensor:
-        """Number of the present chunk: scalar int32."""
+        """Number of the current chunk: scalar int32."""
         ends = held(self._ends)
         step = self.step.value % ends[-1]
         return tf.searchsorted(ends, step[None], side="right")[0]
 
     def sample(self, labels: tf.Tensor, num_samples: int, seed: int | tf.Tensor) -> Candidates:
-        """Returns the vocabulary of the present chunk in increasing order.
+        """Returns the vocabulary of the current chunk in increasing order.
 
         Args:
             labels: (...) integers.

@@ -2,7 +2,7 @@
 
 They were chosen on two-core machines. Everybody reads them as `budgets.NAME` when a graph is
 traced, so that a program may set another value before. This command takes those that the training
-step of a head reads at half and at twice their values, in turns with the present ones:
+step of a head reads at half and at twice their values, in turns with the current ones:
 
     python -m experiments.benchmarks.run budgets
 """

@@ -15,7 +15,7 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     weight. At the end of each epoch S doubles if the effective sample size is below `target`, and
     halves, though not below the head's `keep`, if it is above four times `target`. A sample without
     replacement grows to V at most. After each change the training step is traced again. The model
-    saves the present S with its configuration. `keras.callbacks.BackupAndRestore` saves only
+    saves the current S with its configuration. `keras.callbacks.BackupAndRestore` saves only
     weights: training that it continues begins with the S that the head was made with.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs

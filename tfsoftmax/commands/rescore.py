@@ -13,8 +13,9 @@ detected; docs/speech.md has a command for each. Files may be compressed (.gz, .
                 key, or audio_filepath), and nbest (or hyps, hypotheses, beams, output, input), a
                 list of objects with text (or rec_text, hyp, hypothesis, sentence) and optionally
                 am_score (or ac_score, acoustic_score, score, or Whisper's avg_logprob beside
-                tokens) and lm_score; or a document *.json, such as ESPnet1's data.json. Other keys
-                of a hypothesis with numbers are refused, unless --ignore_keys names them
+                tokens) and lm_score (or ngram_lm_score); or a document *.json, such as ESPnet1's
+                data.json. Other keys of a hypothesis with numbers are refused, unless --ignore_keys
+                names them
     Kaldi       a folder with archives: words_text with entries `utterance-RANK word ...`, or words
                 with ids; optionally acwt, lmwt.lmonly and lmwt.nolm with entries
                 `utterance-RANK cost`, or lmwt.withlm, the sum of the last two. lmwt.nolm, the graph

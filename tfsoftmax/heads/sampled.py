@@ -64,7 +64,8 @@ class SampledSoftmax(SamplingHead):
     Each counts once there and is not divided by an expected count, so the sum over the sample is
     still an unbiased estimate of Z, and the loss tends to the cross-entropy as S grows. Its minimum
     is near the softmax, and exactly the softmax only without hard negatives. They need a sampler
-    with replacement, shared samples and `label_in_sum`. `MineHardNegatives` finds them.
+    with replacement, shared samples and `label_in_sum`, and XLA does not compile them.
+    `MineHardNegatives` finds them.
 
     This is a sampled loss: `fit` reports it as `loss`, and never as perplexity.
 

@@ -29,10 +29,10 @@ class Shards(Items):
 
     With several replicas, a call returns logits that cannot be read, because no device has V
     columns. `fit` and `evaluate` do not need them; for `predict`, end the model with `TopK` or
-    `LogProb`. The methods may also be called outside the strategy, without gradients; with several
-    workers, all must call them together. Within `tf.function` a second call costs no tracing.
-    `log_probs` then works on pieces of positions, and each device holds (n, V) numbers of a piece,
-    at most 512 MiB.
+    `LogProb`. XLA does not compile the head. The methods may also be called outside the strategy,
+    without gradients; with several workers, all must call them together. Within `tf.function` a
+    second call costs no tracing. `log_probs` then works on pieces of positions, and each device
+    holds (n, V) numbers of a piece, at most 512 MiB.
 
     `tfsoftmax.sharded_checkpoints` writes and reads all shards. `.keras` files, `get_weights`,
     `set_weights`, `tf.train.Checkpoint` and `export` see only one shard and raise an error, and so

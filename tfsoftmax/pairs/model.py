@@ -24,12 +24,12 @@ def encoder_decoder(
         c_t  = Σ_j a_tj s_j
         h̃_t = tanh(W [c_t; h_t]), which is the hidden state that the head reads
 
-        score(h, s) = hᵀ W_a s                   (luong; his `general`)
+        score(h, s) = hᵀ W_a s                   (luong; `general` in the paper)
         score(h, s) = vᵀ tanh(W_1 h + W_2 s)     (bahdanau)
 
     The decoder begins with the states that each layer of the encoder has after the last word of the
-    source. Source and target share one vocabulary and one embedding. Dropout stands where
-    `language_model` has it, on both sides, and on h̃. Matrices start as they do there.
+    source. Source and target share one vocabulary and one embedding. Dropout is applied where
+    `language_model` applies it, on both sides, and to h̃. Matrices start as they do there.
 
     Args:
         config: `Seq2SeqConfig`.
@@ -79,7 +79,7 @@ def encoder_decoder(
 
 
 def real_words(source: tf.Tensor, eos_id: int) -> tf.Tensor:
-    """Tells the words of sources, and the `<eos>` after each, from what fills the places behind.
+    """Marks the words of sources and the `<eos>` after each, but not the padding behind.
 
     Args:
         source: int (B, S), sources of batches, or Keras's symbol for them. No text contains

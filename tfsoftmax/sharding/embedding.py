@@ -27,8 +27,8 @@ class ShardedEmbedding(Embedding):
         output_dim: D, the units of an embedding.
         embeddings_initializer: an initializer of Keras.
         mask_zero: whether word 0 is masked.
-        **kwargs: other arguments of `Embedding`. Several replicas take no regularizer and no
-            constraint.
+        **kwargs: other arguments of `Embedding`. With several replicas, regularizers and
+            constraints are an error.
 
     Raises:
         ValueError: when built, if several replicas cannot do what is asked for.

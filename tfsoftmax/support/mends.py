@@ -17,10 +17,10 @@ def mend_keras() -> None:
     """Fixes five faults of Keras, for all models of this process; a second call does nothing.
 
     Call it once, where a program makes its strategy or before it saves a large model. No other
-    part of tfsoftmax changes Keras. These are the faults, which Keras 3.13 to 3.15 have:
+    part of tfsoftmax changes Keras. Keras 3.13 to 3.15 have these faults:
 
     - With several replicas, `fit` builds a model from the mean of the replicas' first batches,
-      which batches of several workers, or of different sizes, do not have.
+      which does not exist for batches of several workers or of different sizes.
     - With several workers, it reduces the results of their steps, which are scalars, along axis 0
       (Keras issue 20585).
     - With `steps_per_execution`, it runs steps in a loop of the graph, in which the replicas of a
@@ -28,9 +28,9 @@ def mend_keras() -> None:
     - `LossScaleOptimizer` asks the first replica of each worker whether the gradients are finite,
       and they are not summed yet. So an overflow in another replica is applied, or workers wait for
       each other.
-    - A `.keras` file is formed in memory, and copied once more, where half of the free memory
-      would hold the weights. Those and an optimiser's slots are then in memory three times. With a
-      temporary file in the target's folder instead, memory holds a copy of one variable at a time.
+    - A `.keras` file is built in memory, and copied once more, if the weights fit into half of the
+      free memory. They and an optimiser's slots are then in memory three times. With a temporary
+      file in the target's folder instead, memory holds a copy of one variable at a time.
 
     Example:
         import tensorflow as tf
@@ -46,7 +46,7 @@ def mend_keras() -> None:
 
 
 def is_mended(method) -> bool:
-    """Whether a method of Keras is one that `mend_keras` has put in the place of another."""
+    """Whether a method of Keras is one that `mend_keras` has replaced."""
     return hasattr(method, "__wrapped__")
 
 

@@ -69,11 +69,11 @@ class Vocabulary:
     def build(
         cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None
     ) -> "Vocabulary":
-        """Makes the vocabulary of a corpus, with ids by falling frequency.
+        """Makes the vocabulary of a corpus, with ids by descending frequency.
 
         Args:
             counts: mapping from word to its number of occurrences. `<eos>` is the number
-                of sentences, `<unk>` the number of times it stands in the text.
+                of sentences, `<unk>` the number of times it appears in the text.
             min_count: rarer words become OOV, except for `<unk>` and `<eos>`.
             max_size: how many of the most frequent words to keep at most, `<unk>` and `<eos>`
                 included. None means no limit.

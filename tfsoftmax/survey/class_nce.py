@@ -32,8 +32,8 @@ class ClassNCE(ClassSoftmax):
     with the unigram distribution of classes, and that of words within a class, as noise. Z is the
     number of classes, and the size of the class, so that scores near zero begin as a distribution.
     The cost of a step does not depend on the sizes of the classes. XLA does not compile the head,
-    because each position has its own samples. Outside training the distribution is that of
-    `ClassSoftmax`, whose kernel the head has: exact.
+    because each position has its own samples. Outside training the distribution is exactly that of
+    `ClassSoftmax`, with the same kernel.
 
     Args:
         vocab_size: V, the number of words.

@@ -1,4 +1,4 @@
-"""A softmax over classes of words, in which a word has its share of the class in all contexts."""
+"""A softmax over classes of words, in which each word has a fixed share of its class."""
 
 import dataclasses
 from collections.abc import Sequence

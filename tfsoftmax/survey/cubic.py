@@ -20,8 +20,8 @@ class CubicScores(LinearHead):
     in `HEADS`, whose heads `tfsoftmax train` compares by perplexity.
 
     The gradient vanishes with x², so scores must not start near zero: scale the
-    `kernel_initializer` or the hidden states. A loss of x itself does not have this problem, and is
-    of the family whose exact update `SphericalSoftmax` has.
+    `kernel_initializer` or the hidden states. A loss of x itself does not have this problem; it
+    belongs to the family that has the exact update of `SphericalSoftmax`.
 
     Args:
         vocab_size: V, the number of words.
@@ -36,7 +36,7 @@ class CubicScores(LinearHead):
         model.fit(hidden, labels)
 
     Source: Müller 2017, equation 2.51 (Oland et al. 2017). The loss needs the score of each word:
-    it is of sixth degree in x, its gradient of fifth, and no matrix of second moments stands for
+    it is of sixth degree in x, its gradient of fifth, and no matrix of second moments can replace
     them.
     """
 

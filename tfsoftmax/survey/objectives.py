@@ -1,4 +1,4 @@
-"""Losses of a label's score and of sampled scores that you write yourself, and three of the field.
+"""Losses over the scores of a label and of samples: your own, and three from the literature.
 
 Shapes: N positions, M sampled words.
 """

@@ -26,12 +26,12 @@ class SelfNormalisedSoftmax(LinearHead):
     which `self_normalised_log_prob` subtracts. For scores that are lower by this constant, the loss
     is the cross-entropy with a penalty of equation 2.45, -z_w + (N / n) (ln Z + α ln² Z), up to a
     constant; `FullSoftmax(z_loss=α)` has that loss at all positions. The loss that is not squared
-    does not change when a constant is added to all scores, so it keeps Z near no value.
+    does not change when a constant is added to all scores, so it does not keep Z near any value.
 
     Args:
         vocab_size: V, the number of words.
         fraction: γ, in (0, 1].
-        alpha: α, weight of the penalty; 1 if it is not squared, as any other has no minimum.
+        alpha: α, weight of the penalty; 1 if it is not squared: any other loss has no minimum.
         squared: whether the loss is the first of the two. Otherwise the head is not
             `self_normalised`.
         seed: seed of the choice of positions.

@@ -31,9 +31,9 @@ def exact_evaluator(
 
     Returns:
         A function `evaluate(corpus, split, progress=False, stopped=None)` that may be called many
-        times. It asks the function `stopped` before each batch, and returns None once that is
-        true. Else it returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words
-        and one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`; what
+        times. It asks the function `stopped` before each batch, and returns None once that is true.
+        Otherwise it returns a dictionary: `perplexity`; `nats_per_token`; `tokens`, the words and
+        one `<eos>` for each sentence; `oov_tokens`, how many of them are `<unk>`; what
         `text_measures` adds; `words_per_second`; `context` for a Transformer, each of whose layers
         attends to this many words before a word, as far as its stream has them; and the results of
         `metrics`.
@@ -116,8 +116,8 @@ def text_measures(text, nats: float) -> dict[str, float]:
     Returns:
         `word_perplexity`, where words and one `<eos>` for each sentence count, if the text is in
         pieces; of words it is the perplexity. And `bits_per_byte` of the text in UTF-8, if the
-        tokens determine every byte. Where there is `<unk>`, they do not: its probability says
-        nothing of how the word is spelt.
+        tokens determine every byte. With `<unk>`, they do not: its probability does not say
+        how the word is spelt.
     """
     result = {}
     if text.tokens != text.words + text.sentences:
@@ -134,7 +134,7 @@ def _results(metric):
 
 
 class Totals:
-    """Adds up the scores of sentences to the perplexity of a text.
+    """Sums the scores of sentences into the perplexity of a text.
 
     Args:
         scorer: the `Scorer` that scores the sentences. Its `oov` and `normalisation` decide what

@@ -169,7 +169,7 @@ class Generator:
         return list(zip(self._vocabulary.decode(ids), probabilities, strict=True))
 
     def hidden(self, prompt: Sequence[str]) -> tf.Tensor:
-        """The hidden state (D,) after a prompt, from which the head tells what follows.
+        """The hidden state (D,) after a prompt, from which the head predicts the next word.
 
         Args:
             prompt: the words before.

@@ -23,12 +23,12 @@ def language_model(
 ) -> keras.Model:
     """Builds a language model whose weights are drawn from Keras's global seed.
 
-    Dropout stands before, between and after the recurrent layers (Zaremba et al. 2014). A
+    Dropout is applied before, between and after the recurrent layers (Zaremba et al. 2014). A
     Transformer multiplies the embeddings by the root of their units (Vaswani et al. 2017, section
     3.4), drops out units of these and of both branches of each block, and normalises what the last
-    block returns. The state that it carries is the keys and values of the last words.
-    All weight matrices, projections too, start uniform in [-init_scale, init_scale], and biases at
-    zero, except for the forget bias with `unit_forget_bias`.
+    block returns. The state that it carries is the keys and values of the last words. All weight
+    matrices, projections too, start uniform in [-init_scale, init_scale], and biases at zero,
+    except for the forget bias with `unit_forget_bias`.
 
     Args:
         config: `ModelConfig`.

@@ -69,7 +69,7 @@ docs: $(VENV)/.installed-docs
 walkthrough: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.framework.walkthrough docs/walkthrough.md
 
-# On a quiet machine, at most 100 minutes on two cores; with PyTorch if `pip install torch` was run.
+# On a quiet machine, about an hour on two cores; with PyTorch if `pip install torch` was run.
 speed: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.benchmarks.run all --seconds=0.5
 

@@ -1,6 +1,7 @@
 """Private names of Keras and TensorFlow: one module imports them, and each does what it is for."""
 
 import ast
+import gc
 import importlib
 import pathlib
 import traceback
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
+from cases import CASES, UNITS
 from modules_helper import module_names
 from tfsoftmax.support import _compat
 
@@ -207,3 +209,19 @@ def test_autograph_rewrites_the_users_function_and_nothing_below_it(monkeypatch)
     hidden, labels = tf.ones((3, 4)), tf.constant([0, 4, 2])
     np.testing.assert_allclose(step(hidden, labels), 2 * head.training_loss(hidden, labels))
     assert {*rewritten} == {"tf__step"}
+
+
+def test_the_gradients_of_a_model_that_is_gone_are_forgotten():
+    """TensorFlow alone would keep them, and all graphs of the model, as long as the process."""
+    registry, heads = _compat.gradient_registry._registry, ("full", "adaptive", "sampled", "tree")
+    before = set(registry)
+    words = keras.Input((3,))
+    hidden = tfsoftmax.LSTM(UNITS, return_sequences=True)(tfsoftmax.Embedding(13, UNITS)(words))
+    model = keras.Model(words, [CASES[case](13)(hidden) for case in heads])
+    model.compile(tfsoftmax.optimizers.Adagrad(), [tfsoftmax.SoftmaxLoss() for _ in heads])
+    model.fit(np.ones((2, 3)), [np.zeros((2, 3), int) for _ in heads], verbose=0)
+    assert set(registry) - before
+    del model, words, hidden
+    keras.backend.clear_session()
+    gc.collect()
+    assert set(registry) <= before

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfsoftmax.distributions.sparse_product import sparse_product
 from tfsoftmax.ops.chunks import in_turn
 from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Words
+from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.weighting import weighted
 
 
@@ -35,7 +36,7 @@ def per_example_loss(
     if corrected:
         shift, label_shift = candidates.log_expected, candidates.log_expected_labels
 
-    @tf.custom_gradient
+    @custom_gradient
     def differentiable(hidden, kernel_rows, biases):
         wide = tf.cast(hidden, tf.float32)
 

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfsoftmax.ops.custom_gradients import custom_gradient
+
 
 def sparse_product(rows, columns, values, dense, size):
     """Product of the sparse matrix (size, M) of entries sorted by row with dense (M, D)."""
@@ -10,7 +12,7 @@ def sparse_product(rows, columns, values, dense, size):
     shape = tf.cast(tf.stack([height, width]), tf.int64)
 
     # TensorFlow's own gradient, of use in second derivatives only, needs static shapes.
-    @tf.custom_gradient
+    @custom_gradient
     def product(values, dense):
         matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
             indices=tf.cast(tf.stack([rows, columns], 1), tf.int64), values=values,

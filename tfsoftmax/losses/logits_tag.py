@@ -6,6 +6,7 @@ import warnings
 import tensorflow as tf
 
 from tfsoftmax.losses.labels import Labels
+from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.weighting import Counted, weighted_sum
 from tfsoftmax.support._compat import (
     in_stateless_scope,
@@ -185,7 +186,7 @@ class _Part(LogitsTag):
 def _warns_if_differentiated(tensor, message):
     """`tensor`, with a warning when a gradient through it is computed."""
 
-    @tf.custom_gradient
+    @custom_gradient
     def identity(tensor):
         def gradient(upstream):
             warnings.warn(message, stacklevel=2)

@@ -8,6 +8,7 @@ logits are gone, and computes the logits again.
 import tensorflow as tf
 
 from tfsoftmax.ops.graphs import may_be_exported, whole
+from tfsoftmax.support import _compat
 
 
 def custom_gradient(function):
@@ -15,7 +16,7 @@ def custom_gradient(function):
 
     OpenVINO's converter takes what passes through `tf.custom_gradient` for further outputs.
     """
-    differentiable = tf.custom_gradient(function)
+    differentiable = _compat.custom_gradient(function)
 
     def chosen(*tensors):
         return function(*tensors)[0] if may_be_exported() else differentiable(*tensors)

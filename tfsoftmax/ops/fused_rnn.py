@@ -19,6 +19,8 @@ Shapes: B streams, T time steps, D features, H units. Gates in Keras order.
 
 import tensorflow as tf
 
+from tfsoftmax.support._compat import custom_gradient
+
 # Both take (y, dy), where y is the output of the function, not its input.
 _sigmoid_grad = tf.raw_ops.SigmoidGrad
 _tanh_grad = tf.raw_ops.TanhGrad
@@ -90,7 +92,7 @@ def _run(function, mask, inputs, *others):
     kept, inputs = _kept(mask, inputs)
     # Tensors keep the values of a carried state, which is assigned before the gradient is computed.
     others = map(tf.convert_to_tensor, others)
-    return tf.custom_gradient(lambda *arguments: function(kept, *arguments))(inputs, *others)
+    return custom_gradient(lambda *arguments: function(kept, *arguments))(inputs, *others)
 
 
 def _rnn(kept, inputs, h_0, kernel, recurrent_kernel, bias):

@@ -6,6 +6,7 @@ the package is imported.
 
 import contextlib
 import os
+import weakref
 
 import keras
 import tensorflow as tf
@@ -46,8 +47,9 @@ from tensorflow.python.autograph.core import config as autograph
 # `tf.custom_gradient` reads the variables that `ops.computed_if_used` must leave unread.
 from tensorflow.python.eager import record as record
 
-# TensorFlow's profiler counts FLOPs only for the operations in this registry.
-from tensorflow.python.framework.ops import _stats_registry
+# TensorFlow's profiler counts FLOPs only for the operations in the first registry. In the second,
+# `tf.custom_gradient` enters each gradient that it traces, and with it the graph, for good.
+from tensorflow.python.framework.ops import _stats_registry, gradient_registry
 
 # No public function tells whether `jit_compile=True` is in force.
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
@@ -212,6 +214,28 @@ def replace_layer(owner: keras.layers.Layer, name: str, new: keras.layers.Layer)
         tracker.untrack(old)
         setattr(owner, name, new)
         layers.insert(place, layers.pop())
+
+
+def custom_gradient(function):
+    """`tf.custom_gradient`, whose gradients in a graph are forgotten when the graph is.
+
+    Otherwise a process would keep the graphs of all models that it ever trained.
+    """
+    differentiable = tf.custom_gradient(function)
+
+    def kept_by_graph(*tensors):
+        results = differentiable(*tensors)
+        if tf.executing_eagerly():
+            return results
+        of_results = tf.nest.flatten(results)[0].op
+        graph, name = of_results.graph, of_results.get_attr("_gradient_op_type").decode()
+        entry, kept = gradient_registry._registry[name], weakref.ref(graph)
+        setattr(graph, name, entry["type"])
+        entry["type"] = lambda *upstream: getattr(kept(), name)(*upstream)
+        weakref.finalize(graph, gradient_registry._registry.pop, name, None).atexit = False
+        return results
+
+    return kept_by_graph
 
 
 def forget_custom_gradients(folder: str) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.distributions.base import Objective
+from tfsoftmax.ops.custom_gradients import custom_gradient
 from tfsoftmax.ops.logits import with_one
 from tfsoftmax.survey.descent import descend, second_moments
 from tfsoftmax.survey.spherical_distribution import FactoredSpherical, label_slopes, sums
@@ -106,7 +107,7 @@ class _Stepping(Objective):
             return nats
         points, epsilon = tf.stop_gradient(with_one(hidden)), self.distribution.epsilon
 
-        @tf.custom_gradient
+        @custom_gradient
         def identity(trigger, nats):
             def gradient(upstream):
                 factors.step(points, labels, upstream, epsilon)

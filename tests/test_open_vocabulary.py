@@ -93,8 +93,9 @@ def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
     assert closed["oov_tokens"] == 2 and opened["oov_tokens"] == 0
     assert closed["tokens"] == opened["tokens"] == 7 and opened["perplexity"] > 1
     assert opened["perplexity"] != closed["perplexity"]
-    done = error_of("score", run, of_open, input="w1")
-    assert done.startswith("error: `open_vocabulary` must be used with a file")
+    for once in ("-", "/dev/null"):  # which cannot be read again, as a pipe cannot
+        done = error_of("score", run, of_open, f"--input={once}")
+        assert done.startswith("error: `open_vocabulary` must be used with a file")
 
     # Scores depend on the unseen words of the whole file, which is said.
     (alone, none), (beside, two) = scored("w1 w2\n", of_open), scored("w1 w2\nw777 w888\n", of_open)

@@ -219,6 +219,7 @@ def test_lists_to_tune_on_lack_no_score(lists, tmp_path):
     (["--state=speaker", "--utt2spk=nowhere"], "`utt2spk` cannot be used: No such file"),
     (["--tune=-", "--tune_reference=-"], "`tune_reference` must be a file where `tune` is st"),
     (["--words=-", "--workers=2"], "`words` must be a file, which several processes can re"),
+    (["--words=/dev/null", "--workers=2"], "`words` must be a file, which several process"),
     (["--hypotheses=0"], "`hypotheses` must be at least 1. Received: hypotheses=0"),
 ])
 def test_mistakes_end_in_one_sentence(lists, flags, message):

@@ -79,6 +79,8 @@ def test_a_line_is_refused_above_a_mebibyte_unless_it_is_read_as_one_text(
 def test_the_tool_names_what_is_wrong(run_directory, tmp_path):
     done = error_of("score", f"--run={run_directory}", input="")
     assert done == "error: `input` must hold sentences. Received: input='-'\n"
+    done = error_of("score", f"--run={run_directory}", "--input=/dev/null", "--workers=2")
+    assert done.startswith("error: `workers` must be 1 for a stream, standard input or a pipe, ")
 
 
 def test_marks_at_the_ends_of_sentences_are_no_words_to_score_or_to_continue(

@@ -8,7 +8,7 @@ import sys
 from tfsoftmax.commands.program import check_empty
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import needs
-from tfsoftmax.support.textio import STANDARD_INPUT, name_of
+from tfsoftmax.support.textio import STANDARD_INPUT, is_read_once, name_of
 from tfsoftmax.support.whole_files import check_writable
 
 FILES = ("nbest", "tune", "reference", "tune_reference", "against", "words", "utt2spk")
@@ -82,14 +82,17 @@ class RescoreOptions:
         check_at_least(1, hypotheses=self.hypotheses, beam_size=self.beam_size)
 
     def check_pipes(self, shared) -> None:
-        """Raises ValueError if standard input would be read by two, or by several processes."""
-        piped = [name for name in FILES if getattr(self, name) == STANDARD_INPUT]
+        """Raises ValueError if two would read standard input, or several processes a pipe."""
+        given = {name: path for name in FILES if (path := getattr(self, name))}
+        piped = [name for name, path in given.items() if path == STANDARD_INPUT]
         if len(piped) > 1:
             raise refusal(piped[1], f"be a file where `{piped[0]}` is standard input", "-")
-        if piped and (shared.workers > 1 or shared.strategy == "multiworker"):
+        once = [name for name, path in given.items() if is_read_once(path)]
+        if once and (shared.workers > 1 or shared.strategy == "multiworker"):
             raise refusal(
-                piped[0], "be a file, which several processes can read",
-                received={piped[0]: "-", "workers": shared.workers, "strategy": shared.strategy}
+                once[0], "be a file, which several processes can read",
+                received={once[0]: given[once[0]], "workers": shared.workers,
+                          "strategy": shared.strategy}
             )
 
     def values_of_weights(self) -> dict:

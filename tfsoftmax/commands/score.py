@@ -57,7 +57,7 @@ import time
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.textio import LINE_BYTES, json_line, lines, name_of
+from tfsoftmax.support.textio import LINE_BYTES, is_read_once, json_line, lines, name_of
 
 BATCH = 128
 WINDOW = 4096  # the number of sentences that are sorted by length together
@@ -91,11 +91,12 @@ class ScoreOptions:
 def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
     processes = shared.workers > 1 or shared.strategy == "multiworker"
     several = processes or shared.strategy != "none"
-    expect(not (processes and options.input == "-" or options.stream and several), "workers",
-           "be 1 for a stream or standard input, since processes share a file",
+    once = is_read_once(options.input)
+    expect(not (processes and once or options.stream and several), "workers",
+           "be 1 for a stream, standard input or a pipe, since processes share a file",
            received={"workers": shared.workers, "strategy": shared.strategy,
                      "input": options.input, "stream": options.stream})
-    expect(not options.open_vocabulary or (options.input != "-" and shared.strategy != "mirrored"),
+    expect(not options.open_vocabulary or (not once and shared.strategy != "mirrored"),
            "open_vocabulary", "be used with a file, and not with strategy=mirrored",
            received=f"input={options.input!r}, strategy={shared.strategy!r}")
     fork_workers(shared)

@@ -154,6 +154,12 @@ def name_of(path: str | os.PathLike) -> str:
     return "standard input" if path == STANDARD_INPUT else os.fspath(path)
 
 
+def is_read_once(path: str | os.PathLike) -> bool:
+    """Whether a path is standard input, a pipe or a device, and no file or folder to read again."""
+    others = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    return path == STANDARD_INPUT or others
+
+
 def plain_name(path: str | os.PathLike) -> str:
     """The path of a file as it was before it was compressed."""
     name, end = os.path.splitext(path)

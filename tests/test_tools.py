@@ -172,10 +172,18 @@ def test_help_for_a_reader_that_has_gone_ends_without_a_traceback(arguments):
     assert done.returncode == 141 and done.stderr == ""
 
 
-def test_a_full_disk_under_standard_output_is_one_sentence():
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["heads"]])
+def test_a_closed_standard_output_is_no_error(arguments):
+    line = ["sh", "-c", '"$@" >&-', "sh", *command(*arguments)]
+    done = subprocess.run(line, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", [["score", "--help"], ["--version"]])
+def test_a_full_disk_under_standard_output_is_one_sentence(arguments):
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(
-            command("score", "--help"), stdout=full, stderr=subprocess.PIPE, check=False
+            command(*arguments), stdout=full, stderr=subprocess.PIPE, check=False
         )
     message = b"error: standard output, or a file that is written, cannot be used: No space left on"
     assert done.stderr == message + b" device\n" and done.returncode == 1

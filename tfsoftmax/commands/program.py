@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         _quietly(lambda: print(_list_of_commands(), flush=True), arguments[:1])
         return
     if arguments[0] == "--version":
-        print(f"tfsoftmax {__version__}")
+        _quietly(lambda: print(f"tfsoftmax {__version__}"), arguments[:1])
         return
     name, *rest = arguments
     name = name.replace("-", "_")
@@ -73,7 +73,6 @@ def run(function: Callable[[], None], doc: str, argv: Sequence[str]) -> None:
         argv: the name of the program and its flags.
     """
     flags.DEFINE_bool("traceback", False, "Show the whole traceback of an error.")
-    sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
     if HELP & set(argv[1:]):
         spec = sys.modules["__main__"].__spec__
         is_module = spec is not None and argv[0].endswith(".py")
@@ -210,6 +209,7 @@ def _quietly(function, argv):
     if len(argv) > 1:
         sys.exit(f"error: all arguments must be flags, --name=value. Received: {argv[1]!r}")
     logging.set_verbosity(logging.WARNING)
+    sys.stdout, sys.stderr = (s or open(os.devnull, "w") for s in (sys.stdout, sys.stderr))
     try:
         result = function()
         sys.stdout.flush()

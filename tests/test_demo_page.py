@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import socket
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -62,6 +63,9 @@ def test_scores_and_continuations_are_those_of_the_run(shown, page):
     assert rows == list(map(list, zip(["the", "zebra → <unk>", "<eos>"], log_probs)))
     assert f"ln P = {sum(log_probs):.3f} nats" in note
     assert f"perplexity {np.exp(-np.mean(log_probs)):,.6g}" in note
+    unlikely = [("the", -2000.0, False), ("<eos>", -1.0, False)]  # as of a model that diverged
+    with mock.patch.object(run, "score", return_value=unlikely):
+        assert page.ask(score, "tree", "the", True)[0].endswith("perplexity inf")
     _, rows, _ = page.ask(continuations, "tree", "the zebra", True, "beam", 4)
     found = run.continuations(words, "beam", 4)
     assert [p for _, p in rows] == [each.log_prob for each in found]

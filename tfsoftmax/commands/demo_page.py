@@ -1,11 +1,11 @@
 """The page of `tfsoftmax demo`: its boxes, buttons and tables, and what the runs answer."""
 
-import math
 import random
 import threading
 from collections.abc import Callable
 
 from tfsoftmax.commands.program import load_gradio, printable
+from tfsoftmax.lm.evaluation import perplexity_and_nats
 from tfsoftmax.runs.shown_run import BEAM, MISTAKES, SEARCHES, ShownRun
 from tfsoftmax.support.arguments import brief
 from tfsoftmax.support.vocabulary import EOS, UNK
@@ -84,7 +84,8 @@ def score(run, words):
     """ln P of the text as a whole sentence."""
     found = run.score(words)
     total = sum(log_prob for _, log_prob, _ in found)
-    note = f"ln P = {total:.3f} nats, perplexity {math.exp(-total / len(found)):,.6g}"
+    perplexity = perplexity_and_nats(-total / len(found))["perplexity"]
+    note = f"ln P = {total:.3f} nats, perplexity {perplexity:,.6g}"
     return note, [[printable(w) + " → <unk>" * unknown, p] for w, p, unknown in found], {}
 
 

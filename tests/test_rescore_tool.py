@@ -9,6 +9,7 @@ import pytest
 
 from nbest_helper import archive, binary_float, integers, write
 from runs_helper import error_of, tool
+from tfsoftmax.commands import rescore
 from tfsoftmax.lm.scoring import Scorer
 from tfsoftmax.nbest import lists as nbest
 from tfsoftmax.nbest import rescoring, transcripts
@@ -166,6 +167,16 @@ def test_a_missing_package_is_named_before_anything_is_loaded(lists, tmp_path):
     flags = f"--nbest={lists / 'nbest'}", f"--reference={lists / 'said'}"
     done = error_of("rescore", "--run=x", *flags, path=path)
     assert done == "error: the word error rate needs jiwer: pip install jiwer\n"
+
+
+def test_the_oracle_may_leave_out_all_words_of_the_references(tmp_path):
+    pytest.importorskip("jiwer")
+    (tmp_path / "said.trn").write_text("{ a / @ } (u1)\n")
+    (tmp_path / "lists").write_text("u1 -1 -1 b\nu1 -2 -2\n")
+    said = transcripts.read_transcripts(tmp_path / "said.trn").values()
+    found = rescoring.compare(nbest.read(tmp_path / "lists"), list(said), np.array([0]))
+    assert found["system_words"]["oracle"] == 0
+    assert "oracle       0.00%    0.00%" in rescore.table(found)
 
 
 def test_what_would_fail_in_the_end_fails_before_the_model_is_loaded(lists, tmp_path):

@@ -207,7 +207,7 @@ def table(results):
     lines = [f"{results['utterances']:,} utterances, {words:,} words",
              f"{'':9} {'WER':>8} {'sub':>8} {'del':>8} {'ins':>8}"]
     for name, counts in results["systems"].items():
-        words = results["system_words"][name]
+        words = max(1, results["system_words"][name])  # none if all that was said is optional
         rates = [sum(counts.values()) / words, *(n / words for n in counts.values())]
         lines.append(f"{name:9} " + " ".join(f"{rate:>8.2%}" for rate in rates))
     lines.append(

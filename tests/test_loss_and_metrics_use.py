@@ -241,6 +241,31 @@ def test_evaluate_measures_the_same_with_any_loss(loss):
     np.testing.assert_allclose(found["without"], without, rtol=1e-5)
 
 
+def test_branches_of_a_loop_share_nothing_that_another_branch_computed():
+    """As where a step computes a loss or updates a metric only now and then."""
+    model, (words, labels, _) = language_model(CASES["full"](V)), data(1)
+    metrics = [TopKAccuracy(3), Accuracy(), Perplexity(), Perplexity(), RecallAtK(2)]
+
+    @tf.function
+    def step(words, labels, number):
+        logits, loss = model(words), 0.0
+        if number == 7:
+            loss = SoftmaxLoss()(labels, logits)
+        for metric in metrics:
+            if number > 0:
+                metric.update_state(labels, logits)
+        return loss, SoftmaxLoss()(labels, logits)
+
+    losses = step(words, labels, tf.constant(7))
+    wanted = [metric(labels, model(words)) for metric in map(copy_of, metrics)]
+    assert_all_close([m.result() for m in metrics], wanted)
+    assert_all_close(losses, [SoftmaxLoss()(labels, model(words))] * 2)
+
+
+def copy_of(metric):
+    return type(metric).from_config(metric.get_config())
+
+
 def test_metrics_of_one_output_do_not_follow_the_loss_of_another():
     inputs, (hidden, labels) = keras.Input((UNITS,)), positions(V, 9)
     heads = {name: CASES["full"](V) for name in "ab"}

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.losses.labels import Labels
 from tfsoftmax.ops.custom_gradients import custom_gradient
+from tfsoftmax.ops.graphs import can_read
 from tfsoftmax.ops.weighting import Counted, weighted_sum
 from tfsoftmax.support._compat import (
     in_stateless_scope,
@@ -46,7 +47,7 @@ class LogitsTag:
         self.exclude = self.ignored = None
         self.stateless = in_stateless_scope()
         self._known = {}  # key of labels -> (labels, their exact nats)
-        self._parts = {}  # key of labels -> (labels, the tag of the positions that count)
+        self._parts = {}  # key of labels -> the tag of the positions that count
         self._lists = {}  # k -> ids of the k likeliest words
 
     def tag(self, logits: tf.Tensor) -> tf.Tensor:
@@ -106,7 +107,8 @@ class LogitsTag:
         """
         training = self.training and self.head.is_distribution
         for known, nats in self._known.values():
-            if known.covers(labels) or training and known.covers(labels, any_weight=True):
+            fits = known.covers(labels) or training and known.covers(labels, any_weight=True)
+            if fits and can_read(nats):
                 return nats
         if training:
             return None
@@ -123,14 +125,14 @@ class LogitsTag:
 
     def counted(self, labels: Labels) -> tuple["LogitsTag", Labels]:
         """The tag and the labels of the positions that count, which all metrics share."""
-        if labels.key not in self._parts:
-            self._parts[labels.key] = labels, _Part(self, labels)
-        part = self._parts[labels.key][1]
+        part = self._parts.get(labels.key)
+        if part is None or not can_read(part.hidden):
+            part = self._parts[labels.key] = _Part(self, labels)
         return part, part.labels
 
     def top_k(self, k: int) -> tf.Tensor:
         """Ids (..., k) of the likeliest words, which metrics that ask for fewer need not search."""
-        longest = max(self._lists, default=0)
+        longest = max((k for k, ids in self._lists.items() if can_read(ids)), default=0)
         if k > longest:
             longest = k
             hidden = tf.stop_gradient(self.hidden)

@@ -24,6 +24,17 @@ def may_be_exported() -> bool:
     return not tf.executing_eagerly() and in_inference_call() and not _in_step()
 
 
+def can_read(tensor: tf.Tensor) -> bool:
+    """Whether the code that is running can read a tensor, which it cannot if a branch made it.
+
+    A branch of `tf.cond`, or of an `if` in a `tf.function`, is a graph of its own.
+    """
+    graph, of_tensor = tf.compat.v1.get_default_graph(), getattr(tensor, "graph", None)
+    while graph not in (None, of_tensor):
+        graph = getattr(graph, "outer_graph", None)
+    return of_tensor is None or graph is of_tensor
+
+
 def held(constants):
     """Eager tensors in any structure, copied into the graph as constants if it may be exported.
 

@@ -9,9 +9,10 @@ import pytest
 
 import keras_helper as base
 import tfsoftmax
-from cases import CASES, language_model
+from cases import CASES, UNITS, built, language_model, positions
 from runs_helper import MODEL, assert_same_weights, tool, train
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
+from tfsoftmax.metrics import NatsByFrequency
 from tfsoftmax.runs import runs
 
 V = base.V
@@ -90,6 +91,20 @@ def test_normaliser_reports_the_same_figures_for_every_head_and_before_any_batch
     assert all(np.isnan(value) for value in before.values())
     scores = np.take_along_axis(model.predict(words, verbose=0), labels[..., None], -1)
     np.testing.assert_allclose(measured["self_normalised_nats"], -np.mean(scores), rtol=1e-4)
+
+
+def test_names_tell_the_dictionaries_of_several_outputs_apart():
+    inputs, (hidden, labels) = keras.Input((UNITS,)), positions(V, 6)
+    heads = {name: built("full", V, seed=ord(name)) for name in "ab"}
+    model = keras.Model(inputs, {name: head(inputs) for name, head in heads.items()})
+    metrics = {n: [Normaliser(name=n), NatsByFrequency([1] * V, name=n)] for n in heads}
+    model.compile("sgd", dict.fromkeys(heads, tfsoftmax.SoftmaxLoss()), metrics=metrics)
+    found = model.evaluate(hidden, dict.fromkeys(heads, labels), verbose=0, return_dict=True)
+    for name, head in heads.items():
+        log_z = head.log_normaliser(hidden).numpy().mean()
+        np.testing.assert_allclose(found[f"{name}_log_z_mean"], log_z, rtol=1e-5)
+        nats = -head.log_prob(hidden, labels).numpy().mean()
+        np.testing.assert_allclose(found[f"{name}_nats_1"], nats, rtol=1e-5)
 
 
 @pytest.mark.parametrize("case, metric", [

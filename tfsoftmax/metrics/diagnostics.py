@@ -51,7 +51,9 @@ class Normaliser(TokenMean):
 
     Args:
         ignore_class: label whose positions are not counted, or None.
-        name, dtype: as in `keras.metrics.Metric`.
+        name: a name, with which the keys then begin, as in `a_log_z_mean`. Keras's logs have
+            nothing else that tells the metrics of several outputs apart.
+        dtype: as in `keras.metrics.Metric`.
 
     Example:
         model = keras.Sequential([keras.Input((16,)), tfsoftmax.NCE(1000, num_samples=50)])

@@ -19,7 +19,9 @@ class NatsByFrequency(TokenMean):
 
     Args:
         counts: (V,) integers, occurrences of the words in training, in the order of their ids.
-        ignore_class, name, dtype: as in `tfsoftmax.metrics.Perplexity`.
+        ignore_class, dtype: as in `tfsoftmax.metrics.Perplexity`.
+        name: a name, with which the keys then begin, as in `a_nats_10`. Keras's logs have nothing
+            else that tells the metrics of several outputs apart.
 
     Raises:
         ValueError: if a count is negative or not finite, or all are zero; when the metric is

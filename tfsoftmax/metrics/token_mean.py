@@ -138,7 +138,10 @@ class TokenMean(SavedOptions, keras.metrics.Metric):
         *totals, tokens = tf.unstack(sums)
         if self._has_said_why and tf.executing_eagerly() and tokens == 0:
             return nothing
-        return self._report(*(total / tokens for total in totals))
+        report = self._report(*(total / tokens for total in totals))
+        if not isinstance(report, dict) or self.name == self.default_name:
+            return report
+        return {f"{self.name}_{key}": value for key, value in report.items()}
 
     def _values(self, tag: LogitsTag, labels: Labels):
         """A tensor (n,) for each of `quantities`, or None if they cannot be known.
@@ -150,6 +153,10 @@ class TokenMean(SavedOptions, keras.metrics.Metric):
         raise NotImplementedError
 
     def _report(self, *means):
-        """What the metric reports, from the means of `quantities`: by default the only mean."""
+        """What the metric reports, from the means of `quantities`: by default the only mean.
+
+        Keras's logs have the keys of a dictionary, without the names of metric and output. If the
+        metric has another name than `default_name`, the keys begin with it.
+        """
         (mean,) = means
         return tf.cast(mean, "float32")

@@ -238,8 +238,9 @@ def test_hard_negatives_that_are_no_items_count_for_nothing(name):
     np.testing.assert_array_equal(*losses)
 
 
-def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made():
-    hidden, seen, head = keras.Input((4, UNITS)), keras.Input((None,), dtype="int32"), made("full")
+@pytest.mark.parametrize("name", ["full", "sampled"])
+def test_shapes_of_exclude_and_lists_of_inputs_are_refused_where_a_model_is_made(name):
+    hidden, seen, head = keras.Input((4, UNITS)), keras.Input((None,), dtype="int32"), made(name)
     refused(r"Pass exclude\[:, None\] if all positions have the", head, hidden, exclude=seen)
     head(hidden, exclude=seen[:, None])
     with refuses("hidden", "be one tensor, such as head.input[0]"):

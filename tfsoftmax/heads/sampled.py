@@ -146,7 +146,7 @@ class SampledSoftmax(SamplingHead):
         return logits
 
     def compute_output_spec(self, hidden, hard_negatives=None, exclude=None, training=None):
-        return super().compute_output_spec(hidden, training=training)
+        return super().compute_output_spec(hidden, exclude)
 
     def compute_output_shape(self, hidden_shape, hard_negatives_shape=None, exclude_shape=None):
         return super().compute_output_shape(hidden_shape)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
-from cases import assert_all_close
+from cases import UNITS, assert_all_close, positions
 from tfsoftmax.support._compat import trainer
 
 V, T = 11, 3
@@ -172,3 +172,23 @@ def test_callbacks_saving_and_export(replicas, tmp_path):
         assert keras.models.load_model(f"{folder}/best.keras").get_layer("head").vocab_size == V
         with open(f"{folder}/log.csv") as file:
             assert [line.split(",")[0] for line in file][1:] == ["0", "1", "2", "3", "4", "5"]
+
+
+def measured_where_a_replica_has_only_padding():
+    """Figures of a head whose padding is no item: two rows for one replica, none for the other."""
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        inputs, head = keras.Input((UNITS,)), tfsoftmax.FullSoftmax(V, not_items=[0])
+        model = keras.Model(inputs, head(inputs))
+        metrics = [
+            tfsoftmax.Normaliser(0), tfsoftmax.Perplexity(0), tfsoftmax.metrics.RecallAtK(2, 0),
+            tfsoftmax.metrics.Accuracy(ignore_class=0),
+        ]
+        model.compile(None, tfsoftmax.SoftmaxLoss(0), metrics=metrics)
+        hidden, labels = positions(V, 4)[0], np.array([3, 4, 0, 0])
+        return model.evaluate(hidden, labels, 4, 0, return_dict=True)
+
+
+def test_metrics_where_a_replica_has_only_padding():
+    (found,) = replicas_helper.run(measured_where_a_replica_has_only_padding, devices=2)
+    exact = found["log_z_mean"] + found["self_normalised_nats"]
+    np.testing.assert_allclose(np.log(found["perplexity"]), exact, rtol=1e-5)

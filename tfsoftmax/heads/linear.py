@@ -91,16 +91,18 @@ class LinearHead(TiedHead):
 
         return self._listed(search, hidden, k, exclude)
 
-    def self_normalised_log_prob(self, hidden: ArrayLike, labels: ArrayLike) -> tf.Tensor:
+    def self_normalised_log_prob(
+        self, hidden: ArrayLike, labels: ArrayLike, mask: ArrayLike | None = None
+    ) -> tf.Tensor:
         """The label's log-probability if Z(h) were the constant that training holds it to.
 
         (...) float32 for hidden (..., D) and labels (...), at a cost of N D, which does not depend
         on V. It is near the exact one for heads that are `self_normalised`, and gives no
-        perplexity.
+        perplexity. `mask` and errors are those of `training_loss`.
 
         Source: Müller 2017, section 2.2.3.6.
         """
-        return self._by_position(self._self_normalised, hidden, labels)
+        return self._by_position(self._self_normalised, hidden, labels, mask=mask)
 
     def _kernel(self):
         """The variable (V, D), or the table by which the tied embedding scores."""

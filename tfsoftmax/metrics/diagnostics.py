@@ -70,7 +70,8 @@ class Normaliser(TokenMean):
 
     def _values(self, tag, labels):
         log_z = tf.cast(tag.head.log_normaliser(tag.hidden), "float64")
-        return log_z, log_z**2, tag.head.self_normalised_log_prob(tag.hidden, labels.ids)
+        score = tag.head.self_normalised_log_prob
+        return log_z, log_z**2, score(tag.hidden, labels.ids, mask=labels.counted)
 
     def _report(self, log_z, squares, scores):
         return {

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tfsoftmax.metrics.token_mean import TokenMean
 
 NO_NATS = (
-    "the head trains on a sample, whose loss is no perplexity, or the loss leaves out labels that "
-    "the metric counts"
+    "the head trains on a sample, whose loss is no perplexity, or the loss is not SoftmaxLoss, or "
+    "it leaves out labels that the metric counts"
 )
 
 

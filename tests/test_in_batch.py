@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import assert_all_close
+from cases import assert_all_close, rewind, with_gradients
 from refusals import refuses
-from tfsoftmax.heads import NCE, NegativeSampling, SampledSoftmax
+from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
 from tfsoftmax.samplers import InBatch, LearnedUnigram, Uniform, Unigram
 
 SIZE, UNITS = 9, 4
@@ -228,12 +228,15 @@ def test_q_may_be_counted_in_the_stream():
     lambda: InBatch(SIZE, "learned"), lambda: LearnedUnigram(SIZE),
     lambda: InBatch(SIZE, COUNTS, LearnedUnigram(SIZE)),
 ])
-@pytest.mark.parametrize("how", ["ignore_class", "sample_weight"])
-def test_labels_of_weight_zero_do_not_count(make_sampler, how):
+@pytest.mark.parametrize("how, jit", [
+    ("ignore_class", False), ("sample_weight", False), ("ignore_class", True)
+])
+def test_labels_of_weight_zero_do_not_count(make_sampler, how, jit):
     sampler = make_sampler()
     head = SampledSoftmax(SIZE, 4, sampler)
     model = keras.Sequential([keras.Input((UNITS,)), head])
-    model.compile("sgd", tfsoftmax.SoftmaxLoss(4 if how == "ignore_class" else None))
+    loss = tfsoftmax.SoftmaxLoss(4 if how == "ignore_class" else None)
+    model.compile("sgd", loss, jit_compile=jit)
     weights = (LABELS != 4).astype(np.float32) if how == "sample_weight" else None
     model.fit(np.ones((7, UNITS), np.float32), LABELS, sample_weight=weights, verbose=0)
     learned = getattr(sampler, "learned", None) or getattr(sampler, "extra", sampler)
@@ -252,6 +255,25 @@ def test_positions_of_weight_zero_are_no_negatives():
     np.testing.assert_allclose(total, weights[kept] @ losses, rtol=1e-5)
     none, _ = head.loss_and_nats(hidden, LABELS, 0 * weights)
     assert none == 0
+
+
+@pytest.mark.parametrize("head, num_samples, options", [
+    (SampledSoftmax, 3, {}), (NCE, None, {}), (BlackOut, None, {}),
+    (NegativeSampling, None, {"restore_proposal": False}),
+])
+def test_positions_of_weight_zero_are_no_negatives_under_xla(head, num_samples, options):
+    """Some of the others have the label that padding has there, too."""
+    head, hidden = make(COUNTS, head, num_samples, seed=1, **options)
+    labels, weights = np.array([1, 0, 0, 8, 0, 4, 0]), np.array([1, 0, 2, 1, 0, 1, 1.0], np.float32)
+    kept, found = weights > 0, []
+    for jit, where in ((False, kept), (True, slice(None))):
+        step = tf.function(head.loss_and_nats, jit_compile=jit)
+        rewind(head)
+        found.append(with_gradients(
+            step, head.trainable_weights, hidden.numpy()[where], labels[where], weights[where]
+        ))
+    np.testing.assert_allclose(found[0][0][0], found[1][0][0], rtol=1e-5)
+    assert_all_close(found[0][1], found[1][1])
 
 
 def test_the_hardest_of_the_batch_may_be_kept():

@@ -63,7 +63,9 @@ def sampled_loss(
         narrow = tf.cast(kernel_rows, hidden.dtype)
         word_rows = tf.gather(narrow, layout.word_place)
         scores = _without_hits(full_logits(hidden, word_rows, None), layout, hits, is_certain)
-        log_expected = layout.log_expected if corrected else tf.zeros_like(layout.log_expected)
+        log_expected = layout.log_expected
+        if not corrected:
+            log_expected = tf.where(_is_left_out(layout), log_expected, 0.0)
         words = Words(scores, tf.gather(biases, layout.word_place), log_expected, layout.copies)
         label_scores, label_rows = label_logits(hidden, narrow, biases, layout.label_place)
         losses, slopes = criterion(label_scores - label_shift, words)
@@ -89,7 +91,13 @@ def _without_hits(scores, layout, hits, is_certain):
         return scores
     if hits == Hits.REMOVE:
         return tf.where(equal, LEFT_OUT, scores)
-    return tf.where(equal, scores + _share_without_one(equal, layout.copies), scores)
+    of_hits = _share_without_one(equal & ~_is_left_out(layout), layout.copies)
+    return tf.where(equal, scores + of_hits, scores)
+
+
+def _is_left_out(layout):
+    """Whether words do not count, as their expected counts are -LEFT_OUT."""
+    return layout.log_expected > -LEFT_OUT / 2
 
 
 def _gradients(slopes, weights, hidden, word_rows, label_rows, layout):

@@ -62,11 +62,9 @@ class Counted:
         return tf.where(broken[:, None], tf.zeros_like(hidden), hidden)
 
     def taken_labels(self, labels: tf.Tensor, none: int) -> tf.Tensor:
-        """Labels (n,) of (N,). In a replica, one whose position does not count is `none`."""
+        """Labels (n,) of (N,). One whose position does not count is `none`."""
         labels = self.taken(labels)
-        if self.places is None or not in_replica():
-            return labels
-        return tf.where(self.taken(self.mask), labels, none)
+        return tf.where(self.taken(self.mask), labels, none) if self.may_hold_others else labels
 
     def restored(self, values: tf.Tensor, fill: float) -> tf.Tensor:
         """Values (N,) of (n,), with `fill` at the positions that do not count."""

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.ops.criteria import Hits
+from tfsoftmax.ops.criteria import LEFT_OUT, Hits
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.replicas import in_replica, labels_of_all_replicas
 from tfsoftmax.samplers.base import Candidates, Given, Sampler, stateless
@@ -34,7 +34,7 @@ class InBatch(Given):
     minimum is exact, even with words of r. `remove_accidental_hits=True`, the default of
     `BlackOut`, also leaves out equal labels of other positions; the minimum is then different. With
     several replicas, the batch is that of all replicas. Positions of weight zero, such as those of
-    an ignored label, are not used as negatives, unless XLA compiles the step.
+    an ignored label, are not used as negatives.
 
     The division by q is known as the correction by ln q. `counts=None` turns it off, and then the
     loss is biased: frequent words end up with low scores, because they are frequent negatives,
@@ -104,8 +104,8 @@ class InBatch(Given):
         """Returns the labels themselves, and S words of r, as the sample.
 
         Args:
-            labels: (...) integers, the N labels of a batch. Negative labels, from a replica without
-                labels, do not count.
+            labels: (...) integers, the N labels of a batch. Negative labels, those of positions
+                that do not count, do not count either.
             num_samples: S, or None for no words of r.
             seed: int, or (2,) integers; the same seed draws the same words of r.
             label_smoothing: the share of the labels that the head has replaced by uniform words.
@@ -119,7 +119,7 @@ class InBatch(Given):
         self.check_size(num_samples)
         labels = self._checked(labels, least=-1)
         ids = labels_of_all_replicas(tf.reshape(labels, [-1]))
-        others = tf.cast(tf.maximum(tf.size(ids) - 1, 0), tf.float32)
+        others = tf.maximum(tf.math.count_nonzero(ids >= 0, dtype=tf.float32) - 1, 0)
 
         def log_expected(ids):
             log_q = self.log_q(ids)
@@ -138,7 +138,9 @@ class InBatch(Given):
             ids = tf.concat([ids, drawn], 0)
         elif in_replica():  # a loss needs a word, also where no label is left
             ids = tf.pad(ids, [[0, tf.cast(tf.size(ids) == 0, tf.int32)]])
-        return Candidates(ids, log_expected(ids), log_expected(tf.maximum(labels, 0)))
+        ids, unlabelled = tf.maximum(ids, 0), ids < 0  # which XLA cannot leave out
+        of_ids = tf.where(unlabelled, -LEFT_OUT, log_expected(ids))
+        return Candidates(ids, of_ids, log_expected(tf.maximum(labels, 0)))
 
     def sample_of_step(self, labels, num_samples, seed, label_smoothing):
         return self.sample(labels, num_samples, seed, label_smoothing)

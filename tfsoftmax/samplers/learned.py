@@ -23,8 +23,8 @@ class LearnedUnigram(Sampler):
     The counts are the leaves of a binary tree of sums in one variable. A draw descends the tree
     and an update adds along the paths of the labels; both take O(log V) for each word. float64
     holds counts exactly up to 2^53. The labels of all replicas of a strategy count. Positions of
-    weight zero, such as those that a mask or `ignore_class` leaves out, do not count, unless XLA
-    compiles the step, or the loss has the reduction "none" or is that of `training_loss`.
+    weight zero, such as those that a mask or `ignore_class` leaves out, do not count, unless the
+    loss is that of `training_loss` without a `mask`.
 
     Args:
         vocab_size: V.

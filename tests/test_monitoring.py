@@ -72,13 +72,8 @@ def test_calls_of_several_steps_are_recorded_and_traced_where_they_overlap(tmp_p
 
 @pytest.mark.parametrize("batches", [None, 2])
 def test_speed_counts_all_batches_of_a_step(batches, tmp_path, monkeypatch):
-    """By a clock on which each batch takes a second."""
-    clock, model = [0.0], small_model(gradient_accumulation_steps=batches)
-    monkeypatch.setattr(monitor, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
-    ticks = keras.callbacks.LambdaCallback(
-        on_train_batch_begin=lambda batch, logs: clock.__setitem__(0, clock[0] + 1))
-    fit(model, ticks, TrainingMonitor(str(tmp_path), every=1))
-    speeds = scalars(tmp_path)["speed/words_per_second"]
+    model = small_model(gradient_accumulation_steps=batches)
+    speeds = timed(model, WORDS, tmp_path, monkeypatch)["speed/words_per_second"]
     assert [speed for _, speed in speeds] == [B * T] * (6 // (batches or 1))
 
 
@@ -101,6 +96,83 @@ def test_gradient_norms_are_those_before_clipping(monitored):
     assert expected["global"] > 0.05
     for part, norm in expected.items():
         np.testing.assert_allclose(recorded[part], norm, rtol=1e-5, err_msg=part)
+
+
+def test_gradient_norms_of_a_cycle_are_those_of_its_mean(tmp_path):
+    model = small_model(gradient_accumulation_steps=3)
+    with tf.GradientTape() as tape:
+        losses = [
+            model.loss(tf.constant(NEXT[i : i + B]), model(WORDS[i : i + B], training=True))
+            for i in range(0, 3 * B, B)
+        ]
+        loss = tf.add_n(losses) / 3
+    gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+    fit(model, TrainingMonitor(str(tmp_path), every=1))
+    (step, norm), _ = scalars(tmp_path)["gradient_norm/global"]
+    assert step == 1
+    wanted = tf.linalg.global_norm([tf.convert_to_tensor(g) for g in gradients])
+    np.testing.assert_allclose(norm, wanted, rtol=1e-5)
+
+
+def test_a_part_that_was_frozen_after_the_optimiser_was_built_has_no_norm(tmp_path):
+    model = small_model()
+    fit(model)
+    model.layers[1].trainable = False
+    model.compile(model.optimizer, model.loss)
+    fit(model, TrainingMonitor(str(tmp_path), every=1))
+    found = scalars(tmp_path)
+    assert {norm for _, norm in found["gradient_norm/embedding"]} == {0.0}
+    for part in ("recurrent", "head"):
+        assert all(norm > 0 for _, norm in found[f"gradient_norm/{part}"])
+
+
+def test_checkpoints_of_tensorflow_have_no_norms(tmp_path):
+    monitored, plain = small_model(), small_model()
+    fit(monitored, TrainingMonitor(str(tmp_path), every=6))
+    plain.optimizer.build(plain.trainable_variables)
+    path = tf.train.Checkpoint(monitored).save(tmp_path / "checkpoint")
+    tf.train.Checkpoint(plain).restore(path).assert_consumed()
+    assert_all_equal(plain.get_weights(), monitored.get_weights())
+
+
+class OfItsOwnClass(keras.Model):
+    """A model that has no `inputs` and no `outputs`."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = tfsoftmax.Embedding(V, D), tfsoftmax.FullSoftmax(V)
+
+    def call(self, words, training=None):
+        return self.head(self.embedding(words), training=training)
+
+
+def timed(model, inputs, directory, monkeypatch):
+    """What is recorded, by a clock on which each batch takes a second."""
+    clock = [0.0]
+    monkeypatch.setattr(monitor, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+    ticks = keras.callbacks.LambdaCallback(
+        on_train_batch_begin=lambda batch, logs: clock.__setitem__(0, clock[0] + 1))
+    callbacks = [ticks, TrainingMonitor(str(directory), every=1)]
+    model.fit(inputs, NEXT, batch_size=B, shuffle=False, verbose=0, callbacks=callbacks)
+    return scalars(directory)
+
+
+def test_a_model_that_the_first_step_builds_is_recorded(tmp_path, monkeypatch):
+    model = OfItsOwnClass()
+    model.compile(tfsoftmax.optimizers.Adagrad(0.5), tfsoftmax.SoftmaxLoss())
+    found = timed(model, WORDS, tmp_path, monkeypatch)
+    assert [speed for _, speed in found["speed/steps_per_second"]] == [1] * 6
+    assert all(norm > 0 for _, norm in found["gradient_norm/embedding"])
+    assert found["parameters"][0][1].decode() == parameter_table(model)
+
+
+def test_words_are_the_positions_of_the_output(tmp_path, monkeypatch):
+    hidden = keras.Input(batch_shape=(B, T, D))
+    model = keras.Model(hidden, tfsoftmax.FullSoftmax(V)(hidden))
+    model.compile(tfsoftmax.optimizers.Adagrad(0.5), tfsoftmax.SoftmaxLoss())
+    inputs = np.ones((6 * B, T, D), np.float32)
+    found = timed(model, inputs, tmp_path, monkeypatch)
+    assert [speed for _, speed in found["speed/words_per_second"]] == [B * T] * 6
 
 
 def test_the_weights_are_the_same_with_and_without(monitored):

@@ -55,6 +55,7 @@ class SparseRows(RowAccumulation, RowAverages):
     """
 
     gradient_norms = None
+    _records_norms = False
 
     def __init__(self, *args, **kwargs):
         rate, *_ = args or [kwargs.get("learning_rate", 0.0)]
@@ -144,11 +145,18 @@ class SparseRows(RowAccumulation, RowAverages):
         """Makes every update store the norms of its gradients, before clipping.
 
         They go to `gradient_norms`, a `tf.Variable` float32 with an entry for each trainable
-        variable. It does not belong to the optimiser's variables and is not saved. Call this
-        method when the optimiser is built, before a step is traced, and not under a strategy
-        with replicas.
+        variable. An update that ends a cycle of `gradient_accumulation_steps` stores those of the
+        means. The variable does not belong to the optimiser's, is not saved, and is made when the
+        optimiser is built. Call this method before a step is traced, and not under a strategy with
+        replicas.
         """
-        if self.gradient_norms is None:
+        self._records_norms = True
+        if self.built and self.gradient_norms is None:
+            self._make_norms()
+
+    @tf.__internal__.tracking.no_automatic_dependency_tracking  # `tf.train.Checkpoint` would save
+    def _make_norms(self):
+        with tf.init_scope():  # Keras may build a model while it traces the first step.
             self.gradient_norms = tf.Variable(tf.zeros(len(self._trainable_variables)))
 
     def build(self, variables):
@@ -163,6 +171,8 @@ class SparseRows(RowAccumulation, RowAverages):
         if self.gradient_accumulation_steps:
             # The last cycle, from 1, that touched each row. Its sum there belongs to this cycle.
             self._touched_cycles = self._row_counters(self._accumulated_gradients, "cycles")
+        if self._records_norms:
+            self._make_norms()
 
     def _row_counters(self, slot, name):
         return [
@@ -192,8 +202,6 @@ class SparseRows(RowAccumulation, RowAverages):
 
     def _backend_apply_gradients(self, grads, trainable_variables):
         grads = self._summed(grads, trainable_variables)
-        if self.gradient_norms is not None:
-            self._store_norms(grads, trainable_variables)
         if self.gradient_accumulation_steps:
             for gradient, variable in zip(grads, trainable_variables, strict=True):
                 self._accumulate(gradient, variable)
@@ -257,6 +265,8 @@ class SparseRows(RowAccumulation, RowAverages):
         ]
 
     def _clip_and_update(self, grads, variables):
+        if self.gradient_norms is not None:
+            self._store_norms(grads, variables)
         grads = self._clip_gradients(grads, variables)
         self._backend_update_step(grads, variables, self.learning_rate)
 

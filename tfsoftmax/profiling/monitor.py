@@ -32,8 +32,8 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
         log_dir: a directory for TensorBoard.
         every: the number of steps between two records.
         words_per_step: the number of positions in a batch, or their mean. With None it is taken
-            from the shape of the model's input; if that is not static, steps per second are
-            recorded instead.
+            from the shape of the model's first output, without the last axis; if that is not
+            static, steps per second are recorded instead.
         profile_batch: the first and the last step to trace, counted from 1 by the optimiser, or
             None for no trace. `tfsoftmax memory_timeline` and TensorBoard's profile plugin read
             the trace. In steps 1 and 2 TensorFlow also builds graphs and allocates variables.
@@ -69,22 +69,13 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
         super().set_model(model)
         optimizer = model.optimizer
         replicas = model.distribute_strategy.num_replicas_in_sync
-        self.groups = None
-        if replicas == 1 and hasattr(optimizer, "record_gradient_norms"):
-            optimizer.build(model.trainable_variables)
-            if optimizer.gradient_norms is None:
-                optimizer.record_gradient_norms()
-                model.train_function = None  # one that was traced before records no norms
-            part_of = {id(v): part for part, vs in variables_by_part(model).items() for v in vs}
-            self.groups = [part_of.get(id(v), "other") for v in model.trainable_variables]
+        self.has_norms = replicas == 1 and hasattr(optimizer, "record_gradient_norms")
+        if self.has_norms and optimizer.gradient_norms is None:
+            optimizer.record_gradient_norms()
+            model.train_function = None  # one that was traced before records no norms
 
     def on_train_begin(self, logs=None):
-        self.writer = tf.summary.create_file_writer(self.log_dir)
-        if self.words_per_step is None and self.model.inputs:
-            shape = self.model.inputs[0].shape
-            self.words_per_step = None if None in shape else math.prod(shape)
-        with self.writer.as_default(step=self._step()):
-            tf.summary.text("parameters", parameter_table(self.model))
+        self.writer, self.described = tf.summary.create_file_writer(self.log_dir), False
         self._start_clock()
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -104,6 +95,10 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         step = self._step()
+        if not self.described:  # The first step builds a model of your own class.
+            self.described = True
+            with self.writer.as_default(step=step):
+                tf.summary.text("parameters", parameter_table(self.model))
         if self.tracing:
             self._end_marker()
             if step >= self.profile_batch[1]:
@@ -139,16 +134,17 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
 
     def _record(self, step):
         steps, seconds = step - self.clock[0], time.perf_counter() - self.clock[1]
-        unit = "words" if self.words_per_step else "steps"
-        if self.words_per_step:  # of a batch, of which a step may accumulate several
+        words = self._words_per_batch()
+        unit = "words" if words else "steps"
+        if words:  # of a batch, of which a step may accumulate several
             optimizer = self.model.optimizer
             innermost = getattr(optimizer, "inner_optimizer", optimizer)
             steps *= innermost.gradient_accumulation_steps or 1
-        values = {f"speed/{unit}_per_second": steps * (self.words_per_step or 1) / seconds}
+        values = {f"speed/{unit}_per_second": steps * (words or 1) / seconds}
         for name, (used, peak) in device_memory().items():
             values |= {f"memory/{name}_mib": used / 2**20, f"memory/{name}_peak_mib": peak / 2**20}
         values["memory/resident_mib"] = resident_bytes() / 2**20
-        if self.groups:
+        if self.has_norms:
             for part, norm in self._gradient_norms().items():
                 values[f"gradient_norm/{part}"] = norm
         with self.writer.as_default(step=step):
@@ -156,10 +152,19 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
                 tf.summary.scalar(name, value)
         self._start_clock()
 
+    def _words_per_batch(self):
+        outputs = getattr(self.model, "outputs", None)  # a model of your own class has none
+        if self.words_per_step is not None or not outputs:
+            return self.words_per_step
+        *shape, _ = outputs[0].shape
+        return None if None in shape else math.prod(shape)
+
     def _gradient_norms(self):
-        squares = {}
-        norms = self.model.optimizer.gradient_norms.numpy()
-        for part, norm in zip(self.groups, norms, strict=True):
+        squares, optimizer = {}, self.model.optimizer
+        part_of = {id(v): part for part, vs in variables_by_part(self.model).items() for v in vs}
+        norms = optimizer.gradient_norms.numpy()
+        for variable, norm in zip(optimizer._trainable_variables, norms, strict=True):
+            part = part_of.get(id(variable), "other")
             squares[part] = squares.get(part, 0.0) + float(norm) ** 2
         return {
             **{part: square**0.5 for part, square in squares.items()},

@@ -49,12 +49,15 @@ def test_the_bounds_hold():
         assert [samples for *_, samples in adjust.history] == 2 * [*bounds.values()]
 
 
-def test_a_sample_without_replacement_grows_to_the_whole_vocabulary_at_most():
-    head = SampledSoftmax(V, 16, "uniform", sampler_options={"unique": True}, seed=1)
+@pytest.mark.parametrize("exclude", [[], [0, 7]], ids=["all", "excluding"])
+def test_a_sample_without_replacement_grows_to_all_words_that_may_be_drawn(exclude):
+    options, most = {"unique": True}, V - len(exclude)
+    head = SampledSoftmax(V, 16, "uniform", sampler_options=options, not_items=exclude, seed=1)
     adjust = AdjustNumSamples(target=500)
-    compiled_model = compiled(head)
-    compiled_model.fit(*data(), epochs=3, callbacks=[adjust], verbose=0)
-    assert [samples for *_, samples in adjust.history] == [32, V, V]
+    inputs, labels = data()
+    labels = np.where(np.isin(labels, exclude), 1, labels)
+    compiled(head).fit(inputs, labels, epochs=3, callbacks=[adjust], verbose=0)
+    assert [samples for *_, samples in adjust.history] == [32, most, most]
 
 
 @pytest.mark.parametrize("head, name, rule", [

@@ -14,9 +14,9 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
     As the model departs from the proposal distribution in training, fewer words of the sample carry
     weight. At the end of each epoch S doubles if the effective sample size is below `target`, and
     halves, though not below the head's `keep`, if it is above four times `target`. A sample without
-    replacement grows to V at most. After each change the training step is traced again. The model
-    saves the current S with its configuration. `keras.callbacks.BackupAndRestore` saves only
-    weights: training that it continues begins with the S that the head was made with.
+    replacement grows to all words that may be drawn. After each change the training step is traced
+    again. The model saves the current S with its configuration. `keras.callbacks.BackupAndRestore`
+    saves only weights: training that it continues begins with the S that the head was made with.
 
     Compile the model with `weighted_metrics=[tfsoftmax.EffectiveSampleSize()]`. The metric costs
     each step an additional product of (N, D) and (D, S). For shorter periods than an epoch, set
@@ -83,7 +83,8 @@ class AdjustNumSamples(CheckedArguments, keras.callbacks.Callback):
         """Changes the head's S if the effective sample size asks for it: whether it does."""
         samples = head.num_samples
         if size < self.target:
-            most = head.vocab_size if head.sampler.unique else self.max_samples
+            drawn = head.vocab_size - len(head.sampler.exclude)
+            most = drawn if head.sampler.unique else self.max_samples
             samples = max(samples, min(2 * samples, self.max_samples, most))
         elif size > 4 * self.target:
             samples = min(samples, max(samples // 2, self.min_samples, head.keep or 1))

@@ -172,17 +172,18 @@ def test_callback_reassigns_every_so_many_batches(steps_per_execution):
     assert set(logged[0]) == {"step", "changed_words", "changed_tokens"}
 
 
-@pytest.mark.parametrize("every", [  # 8 batches an epoch
-    5, *(pytest.param(every, marks=pytest.mark.slow) for every in (8, 3)),
+@pytest.mark.parametrize("every, batches", [  # 8 batches an epoch
+    (5, 1), (1, 3), *(pytest.param(every, 1, marks=pytest.mark.slow) for every in (8, 3)),
 ])
-def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
+def test_an_interrupted_training_goes_on_with_its_schedule(every, batches, tmp_path):
     words = chain(1000)[:24]
 
     def train(epochs, *callbacks):
         """A new process's: a model, a callback of its own, and what it did."""
         keras.utils.set_random_seed(3)
         model = language_model(SelfOrganisedSoftmax(36, np.ones(36)), time_steps=20)
-        model.compile(Adagrad(0.3), SoftmaxLoss())
+        accumulated = batches if batches > 1 else None
+        model.compile(Adagrad(0.3, gradient_accumulation_steps=accumulated), SoftmaxLoss())
         callback = Reassign(every)
         model.fit(
             words[:, :-1], words[:, 1:], 3, epochs=epochs, shuffle=False, verbose=0,
@@ -197,7 +198,7 @@ def test_an_interrupted_training_goes_on_with_its_schedule(every, tmp_path):
     model, whole = train(4)
     _, first = train(2, backup())
     again, second = train(4, backup())
-    assert [entry["step"] for entry in whole] == list(range(every, 32, every))
+    assert [entry["step"] for entry in whole] == list(range(every, -(-32 // batches), every))
     assert first + second == whole
     assert_all_equal(again.weights, model.weights)
 

@@ -40,7 +40,14 @@ class Reassign(CheckedArguments, keras.callbacks.Callback):
     @property
     def step(self) -> int:
         """The steps that the model's optimiser has taken."""
-        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        return self._step_before(0)
+
+    def _step_before(self, batches):
+        """The optimiser's steps before the last so many batches, of which a step may be several."""
+        optimizer = self.model.optimizer
+        innermost = getattr(optimizer, "inner_optimizer", optimizer)
+        batches = max(0, int(innermost._iterations.numpy()) - batches)
+        return batches // (innermost.gradient_accumulation_steps or 1)
 
     def on_train_begin(self, logs=None):
         heads_of(self.model)  # raises at once for a model without such a head
@@ -51,7 +58,7 @@ class Reassign(CheckedArguments, keras.callbacks.Callback):
         # has been trained with its clusters.
         step, last = self.step, self._last
         if last is None:  # before the last call of a training that may have been interrupted
-            last = max(0, step - self.model.steps_per_execution)
+            last = self._step_before(self.model.steps_per_execution)
         self._last = step
         if step // self.every == last // self.every:
             return

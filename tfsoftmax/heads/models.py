@@ -28,7 +28,8 @@ def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]
         inner = call_of(output)[0]
         heads = [x for x in layers_of(inner) if isinstance(x, SoftmaxHead)]
         if len(heads) == 1 and isinstance(inner, keras.Model):
-            return heads[0], keras.Model(model.inputs, _Hidden(model, place)(model.input))
+            inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+            return heads[0], keras.Model(model.inputs, _Hidden(model, place)(inputs))
     rule = "be functional or sequential, with an output that a head makes; a model of your own " \
            "class may be the last layer of one"
     raise refusal("model", rule, model)

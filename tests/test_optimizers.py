@@ -23,7 +23,7 @@ from optimizer_helper import (
     variables,
 )
 from tfsoftmax import optimizers
-from tfsoftmax.support import budgets
+from tfsoftmax.support import budgets, mends
 
 CLIPS = [{}, {"clipnorm": 0.7}, {"clipvalue": 0.3}, {"global_clipnorm": 0.9}]
 
@@ -227,6 +227,20 @@ def test_loss_scaling_is_undone_and_a_step_that_is_not_finite_skipped():
     wrapped.apply(bad, scaled)  # halves the scale to 4
     wrapped.apply([keras.ops.multiply(g, 4.0) for g in gradients(0, every_row=False)], scaled)
     assert_states_equal([v.numpy() for v in scaled], [v.numpy() for v in plain])
+
+
+def test_mended_loss_scaling_notices_an_overflow_in_any_gradient_of_a_row(monkeypatch):
+    kind, gradient = keras.optimizers.LossScaleOptimizer, sparse_gradient([3, 5, 3])
+    scales = tf.constant([[np.inf], [1.0], [1.0]])
+    gradient = tf.IndexedSlices(gradient.values * scales, gradient.indices, gradient.dense_shape)
+    of_keras = getattr(kind.check_finite, "__wrapped__", kind.check_finite)
+    assert of_keras(None, [gradient])  # if it is noticed, what `mend_keras` does about it can go
+    monkeypatch.setattr(kind, "check_finite", mends._finite_in_all_replicas(of_keras))
+    weights = variables()[:1]
+    before, wrapped = weights[0].numpy(), kind(optimizers.Adagrad(0.1), initial_scale=8.0)
+    wrapped.apply([gradient], weights)
+    np.testing.assert_array_equal(weights[0].numpy(), before)
+    assert wrapped.dynamic_scale.numpy() == 4
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])

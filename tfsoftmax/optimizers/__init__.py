@@ -37,11 +37,12 @@ give all tokens the same weight. Gradients accumulate after the sum over the rep
 replicas exchange them in each step of a cycle. With `jit_compile=True`, whose tensors have fixed
 sizes, the update that ends a cycle computes over all rows.
 
-Two things outside the update still read a variable whole, because Keras asks for it: a
-constraint on the variable, and the test for finite gradients in `LossScaleOptimizer` (the policy
-"mixed_float16" needs it; "mixed_bfloat16" does not). With replicas, all skip the step if a gradient
-is not finite on any of them; Keras alone would check only the first. `loss_scale_factor` is
-constant and skips no steps, on one device or several.
+A constraint on a variable still reads it whole, because Keras asks for it. Under the policy
+"mixed_float16", Keras wraps an optimiser in `LossScaleOptimizer`, which skips a step whose
+gradients are not finite. Call `tfsoftmax.mend_keras()` for it: Keras alone overlooks all but the
+last gradient of a row that occurs several times, makes a tensor of the variable's size, and asks
+only the first of several replicas. `loss_scale_factor` is constant and skips no steps, on one
+device or several.
 """
 
 from tfsoftmax.optimizers.rows import sum_duplicates

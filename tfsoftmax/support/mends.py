@@ -1,4 +1,4 @@
-"""Fixes faults of Keras with replicas and with large files, if a program asks for it."""
+"""Fixes faults of Keras with replicas, loss scales and large files, if a program asks for it."""
 
 import functools
 import math
@@ -14,10 +14,11 @@ LARGE_BYTES = 1 << 26
 
 
 def mend_keras() -> None:
-    """Fixes five faults of Keras, for all models of this process; a second call does nothing.
+    """Fixes six faults of Keras, for all models of this process; a second call does nothing.
 
-    Call it once, where a program makes its strategy or before it saves a large model. No other
-    part of tfsoftmax changes Keras. Keras 3.13 to 3.15 have these faults:
+    Call it once, where a program makes its strategy, or before it trains under the policy
+    "mixed_float16" or saves a large model. No other part of tfsoftmax changes Keras. Keras 3.13 to
+    3.15 have these faults:
 
     - With several replicas, `fit` builds a model from the mean of the replicas' first batches,
       which does not exist for batches of several workers or of different sizes.
@@ -28,6 +29,9 @@ def mend_keras() -> None:
     - `LossScaleOptimizer` asks the first replica of each worker whether the gradients are finite,
       and they are not summed yet. So an overflow in another replica is applied, or workers wait for
       each other.
+    - If a batch gathers a row several times, `LossScaleOptimizer` asks only whether the last of the
+      row's gradients is finite, on one device too. An overflow in another one is applied, and the
+      row is lost. It also makes a tensor of the variable's size.
     - A `.keras` file is built in memory, and copied once more, if the weights fit into half of the
       free memory. They and an optimiser's slots are then in memory three times. With a temporary
       file in the target's folder instead, memory holds a copy of one variable at a time.
@@ -115,6 +119,7 @@ def _looping_outside(make_function):
 
 def _finite_in_all_replicas(check_finite):
     def mended(self, grads):
+        grads = [g.values if isinstance(g, tf.IndexedSlices) else g for g in grads]
         finite, replica = check_finite(self, grads), tf.distribute.get_replica_context()
         if replica is None or replica.num_replicas_in_sync == 1:
             return finite

@@ -235,6 +235,8 @@ class SparseRows(RowAccumulation, RowAverages):
         grads = map_sparse(sum_duplicates, grads)
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             return grads
+        # Collectives lack bfloat16.
+        grads = [tf.cast(g, tf.float32) if g.dtype == tf.bfloat16 else g for g in grads]
         pairs = list(zip(grads, variables, strict=True))
         mirrored = [pair for pair in pairs if not sharded_words(pair[1])]
         sums = iter(super()._all_reduce_sum_gradients(mirrored) if mirrored else [])

@@ -162,10 +162,10 @@ def test_two_workers_rescore_as_one_does(finished_run, tmp_path):
 
 def test_what_workers_cannot_share_is_refused(finished_run):
     done = command_server.run(["score", f"--run={finished_run.directory}", "--workers=2"])
-    assert done.returncode == 1 and "be 1 for a stream or standard input" in done.stderr
+    assert done.returncode == 1 and "be 1 for a stream, standard input" in done.stderr
     options = [f"--run={finished_run.directory}", "--strategy=mirrored", "--stream"]
     done = command_server.run(["score", *options])
-    assert done.returncode == 1 and "be 1 for a stream or standard input" in done.stderr
+    assert done.returncode == 1 and "be 1 for a stream, standard input" in done.stderr
 
 
 @pytest.mark.slow

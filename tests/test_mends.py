@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
 
 import replicas_helper
@@ -92,6 +95,16 @@ def warnings_of_replicas(mended):
             head.build((None, 4))
             tfsoftmax.optimizers.Adagrad(0.1).build(head.trainable_variables)
     return [str(each.message) for each in caught if "mend_keras" in str(each.message)]
+
+
+def test_a_loss_that_is_scaled_without_it_is_warned_of(set_policy):
+    set_policy("mixed_float16")
+    with pytest.warns(UserWarning, match=r"`LossScaleOptimizer` overlooks .*mend_keras"):
+        tfsoftmax.optimizers.Adagrad(0.1).build([keras.Variable(np.zeros((3, 2)))])
+    set_policy("mixed_bfloat16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tfsoftmax.optimizers.Adagrad(0.1).build([keras.Variable(np.zeros((3, 2)))])
 
 
 @pytest.mark.parametrize("mended", [True, False])

@@ -21,7 +21,7 @@ from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.ops.saved_arrays import WithoutCopies
 from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
-from tfsoftmax.support.mends import warn_of_replicas
+from tfsoftmax.support.mends import warn_of_faults
 from tfsoftmax.support.saved_options import SavedOptions
 
 
@@ -93,7 +93,7 @@ class SoftmaxHead(SavedOptions, Positions, Vectors, keras.layers.Layer):
         bias_constraint: str | Callable | None = None, **kwargs,
     ):
         super().__init__(**kwargs)
-        warn_of_replicas()
+        warn_of_faults()
         check_float_policy(self)
         check_positive(vocab_size=vocab_size)
         self.vocab_size = operator.index(vocab_size)

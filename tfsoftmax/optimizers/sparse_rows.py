@@ -22,7 +22,7 @@ from tfsoftmax.optimizers.rows import (
 from tfsoftmax.sharding.shards import knowing_shards, mark_as, sharded_words
 from tfsoftmax.support import budgets
 from tfsoftmax.support.arguments import check_hint
-from tfsoftmax.support.mends import warn_of_replicas
+from tfsoftmax.support.mends import warn_of_faults
 
 _NUMBERS = {
     "clipnorm": float, "clipvalue": float, "global_clipnorm": float, "weight_decay": float,
@@ -162,7 +162,7 @@ class SparseRows(RowAccumulation, RowAverages):
     def build(self, variables):
         if self.built:
             return
-        warn_of_replicas()
+        warn_of_faults()
         with knowing_shards():
             super().build(variables)
         if self.use_ema:

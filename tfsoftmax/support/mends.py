@@ -54,14 +54,15 @@ def is_mended(method) -> bool:
     return hasattr(method, "__wrapped__")
 
 
-def warn_of_replicas() -> None:
-    """Warns if the present strategy has several replicas and Keras is as it was."""
+def warn_of_faults() -> None:
+    """Warns where Keras's faults lose weights: with several replicas, or under mixed_float16."""
     several = tf.distribute.get_strategy().num_replicas_in_sync > 1
-    if several and not is_mended(trainer.reduce_per_replica):
+    scales = keras.config.dtype_policy().compute_dtype == "float16"
+    if (several or scales) and not is_mended(trainer.reduce_per_replica):
         warnings.warn(
-            "Keras's `fit` and `LossScaleOptimizer` have faults under a strategy with several "
-            "replicas. Call `tfsoftmax.mend_keras()` once, where you make the strategy, to mend "
-            "them in this process.", stacklevel=3,
+            "Keras's `fit` has faults under a strategy with several replicas, and its "
+            "`LossScaleOptimizer` overlooks overflows. Call `tfsoftmax.mend_keras()` once, before "
+            "you make the strategy or the model, to mend them in this process.", stacklevel=3,
         )
 
 

@@ -3,6 +3,8 @@
 import os
 import time
 
+from tfsoftmax.support.hardware import hardware
+
 MOST_SHARE = 0.05  # of all cores; a browser or an editor takes less
 WAIT_SECONDS = 60
 
@@ -20,6 +22,10 @@ class Others:
         """The share of all cores that others have taken since the beginning, in [0, 1]."""
         seconds, busy, own = (b - a for a, b in zip(self.begin, self._now()))
         return max(0.0, busy - own) / (max(seconds, 1e-9) * os.cpu_count())
+
+    def machine(self):
+        """The hardware and that share, in words."""
+        return f"{hardware()}, of which other processes took {self.share():.1%}"
 
     @staticmethod
     def _now():

@@ -22,6 +22,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments.benchmarks.indexes import BATCH, Way, compared
+from experiments.benchmarks.quiet import Others
 from experiments.benchmarks.search import with_weights
 from experiments.framework import markdown
 from tfsoftmax.commands import program
@@ -84,12 +85,11 @@ def main():
     import tensorflow as tf
 
     from tfsoftmax.heads import SampledSoftmax
-    from tfsoftmax.support.hardware import hardware
 
     faiss.omp_set_num_threads(1)
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    options, rows = flags.FLAGS, []
+    options, rows, others = flags.FLAGS, [], Others()
     for items in map(int, options.items):
         kernel, bias, queries = made_up(items)
         head = with_weights(SampledSoftmax(items, 1), kernel, bias)
@@ -98,17 +98,17 @@ def main():
             if way.kind != "hnsw" or items <= options.hnsw_items
         }
         rows += measured(head, queries, ways, (options.repeats, 5))
-        write(rows, hardware(), options.repeats)
+        write(rows, others.machine(), options.repeats)
 
 
-def write(rows, hardware, repeats):
+def write(rows, machine, repeats):
     """Writes the page of results."""
     sizes = ",".join(dict.fromkeys(row[0].replace(",", "") for row in rows))
     markdown.write(
         RESULTS / "README.md",
         "# Retrieval with an index",
         f"`python -m experiments.benchmarks.retrieval --items={sizes}` on one thread of "
-        f"{hardware}, shared with other work. Vectors with D = {UNITS} and biases are made up, in "
+        f"{machine}. Vectors with D = {UNITS} and biases are made up, in "
         "clusters, as the docstring of experiments/benchmarks/retrieval.py says; none are of a "
         "trained model.",
         f"Each way returns the {KS[-1]} best items. `exact`, `top_k`, reads all vectors. The "
@@ -118,9 +118,7 @@ def write(rows, hardware, repeats):
         "`recall@k` is the share of the exact k best items among the first k found, of "
         f"{QUERIES} queries. `hnsw` has links 32 and construction 100, `ivf` 2 √V clusters. hnsw "
         "is left out where there are more items than `--hnsw_items` says, because it takes too "
-        "long to build. On a loaded machine, long calls wait more often than short ones, so that "
-        "the times of exact search and of building are too long, and its ratios too large; recall "
-        "is not affected.",
+        "long to build.",
         markdown.table([HEADINGS, *rows], text_columns=2),
     )
 

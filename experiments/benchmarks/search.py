@@ -23,6 +23,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from experiments.benchmarks.indexes import BATCH, Way, compared
+from experiments.benchmarks.quiet import Others
 from experiments.framework import markdown
 from tfsoftmax.commands import program
 from tfsoftmax.support.textio import lines
@@ -177,9 +178,7 @@ def estimates(head, hidden, counts, index):
 def main():
     program.load_tensorflow()
     from tfsoftmax.heads import FullSoftmax
-    from tfsoftmax.support.hardware import hardware
-
-    options, rows, of_log_z, shares = flags.FLAGS, [], [], []
+    options, rows, of_log_z, shares, others = flags.FLAGS, [], [], [], Others()
     *of_run, hidden, _ = trained(options.run, options.text, 1, 20 * BATCH + 1)
     hidden = np.random.default_rng(0).permutation(hidden[0])[: 2 * BATCH]
     for size in map(int, options.vocab_sizes):
@@ -192,10 +191,11 @@ def main():
         shares.append((made_up[:, :K].mean(), made_up.mean()))
         prepare()
         of_log_z += estimates(head, hidden[:64], counts, index)
-        write(rows, of_log_z, shares, hardware(), len(of_run[0]), hidden.shape[1], options.repeats)
+        sizes = len(of_run[0]), hidden.shape[1]
+        write(rows, of_log_z, shares, others.machine(), *sizes, options.repeats)
 
 
-def write(rows, of_log_z, shares, hardware, known, units, repeats):
+def write(rows, of_log_z, shares, machine, known, units, repeats):
     """Writes the page of results."""
     ten, hundred = (max(column) for column in zip(*shares))
     sizes = ",".join(dict.fromkeys(row[0].replace(",", "") for row in rows))
@@ -203,7 +203,7 @@ def write(rows, of_log_z, shares, hardware, known, units, repeats):
         RESULTS / "README.md",
         "# Search for the likeliest words with an index",
         f"`python -m experiments.benchmarks.search --run=… --text=… --vocab_sizes={sizes}` on "
-        f"{hardware}, shared with other work. Kernel, biases and hidden states are those of a full "
+        f"{machine}. Kernel, biases and hidden states are those of a full "
         f"softmax over {known:,} words with D = {units}, trained on a million words, and of the "
         "validation text. The larger vocabularies are no trained ones: their other words were "
         "drawn near trained words, with biases by Zipf's law, as the docstring of "

@@ -98,7 +98,7 @@ class WordIndex(CheckedArguments):
             `SelfNormalisedSoftmax` and the heads that sample, including tied ones, but not with
             a proposal that reads the word before.
         kind: "ivf" for clusters by k-means; "hnsw" for a graph of neighbours, which takes four to
-            seven times as long to build (experiments/results/search and retrieval) and, with some
+            fifteen times as long to build (experiments/results/search and retrieval) and, with some
             tens of thousands of words, finds more of them; or an index of faiss for inner products,
             empty or with the rows of `head.vectors()`.
         candidates: C, how many words are found and scored at each position, or k if that is more.

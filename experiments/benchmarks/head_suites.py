@@ -192,7 +192,8 @@ def budgets(vocab_size):
 def poster(vocab_size):
     """Jiang et al. 2017: forward and total time of four heads, and of the modules by cell."""
     return [
-        *(dataclasses.replace(case, group="poster", peers=(), measures=(FORWARD, STEP))
+        *(dataclasses.replace(case, group="poster", peers=(), measures=(FORWARD, STEP),
+                              up_to=Case.up_to)
           for case in heads(vocab_size) if case.name in POSTER),
         *(Case(cell, "modules", "full", {"cell": cell.lower()}, "cells", measures=MODULES)
           for cell in ("RNN", "LSTM", "GRU")),

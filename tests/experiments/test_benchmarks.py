@@ -141,6 +141,11 @@ def test_a_forward_pass_is_not_held_against_the_floor_of_gradients():
     assert by[STEP]["to_floor"] is not None
 
 
+def test_the_poster_has_its_four_heads_at_its_largest_vocabulary():
+    heads = [case for case in head_suites.poster(267_735) if STEP in case.measures]
+    assert len(heads) == 4 and all(case.up_to >= 267_735 for case in heads)
+
+
 def test_the_table_of_the_poster_has_its_formulas_beside_the_memory_of_a_position():
     own = [{**row, "median_ms": 30.0 if row["head"] == "full" else 3.0, "peak_mib": 2.0}
            for row in suite_rows("poster", 10_000)]

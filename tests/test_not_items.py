@@ -137,13 +137,15 @@ def test_litert_lists_none_of_them(tmp_path):
     np.testing.assert_array_equal([f[ids][0] for f in found], head.top_k(hidden, V)[0])
 
 
-def test_an_index_lists_none_of_them():
+def test_an_index_lists_none_of_them(tmp_path):
     faiss = pytest.importorskip("faiss")
     head, (hidden, _) = made("full"), positions(V, 6)
     for kind in (faiss.IndexFlatIP(UNITS + 1), "hnsw"):
         index = tfsoftmax.search.WordIndex(head, kind, candidates=V, samples=0)
-        found = head.top_k(hidden, len(LEFT), index=index)[0]
-        np.testing.assert_array_equal(found, head.top_k(hidden, len(LEFT))[0])
+        index.save(tmp_path / "index")
+        for each in (index, tfsoftmax.search.WordIndex.load(tmp_path / "index", head)):
+            found = head.top_k(hidden, len(LEFT), index=each)[0]
+            np.testing.assert_array_equal(found, head.top_k(hidden, len(LEFT))[0])
 
 
 def test_a_sampler_that_excludes_words_says_which_rows_are_none():

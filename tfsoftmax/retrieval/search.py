@@ -136,11 +136,11 @@ class WordIndex(CheckedArguments):
         check_at_least(0, samples=samples, seed=seed)
         softmax_of(head)  # raises for what is no head, too
         vectors = head.vectors()
+        self._sha256, self._scale = _sha256(vectors), 1.0
         if none := list(getattr(head, "not_items", ())):  # as plain as any, and never listed
             vectors[none] = np.delete(vectors, none, axis=0).mean(0)
         expect(np.isfinite(vectors).all(), "head", "have finite weights",
                received=f"{head.name}, with weights that are not")
-        self._sha256, self._scale = _sha256(vectors), 1.0
         if kind == "hnsw":
             vectors, self._scale = for_graphs(vectors, vectors.shape[1] > head.input_spec.axes[-1])
         self._index = filled(kind, vectors, options)

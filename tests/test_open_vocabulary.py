@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runs_helper import error_of, tool
-from tfsoftmax import ModelConfig, Vocabulary
+from tfsoftmax import CharCnnSoftmax, ModelConfig, Vocabulary
 from tfsoftmax.commands import score
 from tfsoftmax.heads.char_cnn import with_words
 from tfsoftmax.lm.model import language_model, reset_states, split_at_head
@@ -61,6 +61,24 @@ def test_an_unseen_word_is_scored_by_itself_and_read_by_its_characters_only_if_t
         assert scores[tied, "cats"][0] != scores[tied, "zzz"][0] != scores[tied, "<unk>"][0]
     assert scores[False, "cats"][1] == pytest.approx(scores[False, "<unk>"][1], abs=1e-5)
     assert abs(scores[True, "cats"][1] - scores[True, "zzz"][1]) > 1e-4
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_rows_that_are_no_items_stay_so_and_do_not_lower_the_new_words(use_bias):
+    hidden = np.random.default_rng(0).normal(size=(3, 7)).astype(np.float32)
+    heads = []
+    for words, none in ((WORDS, [2]), (WORDS[:2] + WORDS[3:], [])):
+        head = CharCnnSoftmax(len(words), words, SMALL["characters"], not_items=none,
+                              use_bias=use_bias)
+        head.build(hidden.shape)
+        heads.append(head)
+    for other, weight in zip(heads[1].weights, heads[0].weights, strict=True):
+        rows = weight.numpy()
+        other.assign(np.delete(rows, 2, 0) if len(rows) == len(WORDS) else rows)
+    wide, without = (with_words(head, ["cats"]) for head in heads)
+    assert wide.not_items == (2,) and (wide.top_k(hidden, 7)[0].numpy()[:, -1] == -1).all()
+    wanted = np.insert(np.exp(without.log_probs(hidden)), 2, 0, axis=1)
+    np.testing.assert_allclose(np.exp(wide.log_probs(hidden)), wanted, rtol=1e-5)
 
 
 def test_other_heads_are_refused():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.full import FullSoftmax
@@ -88,7 +89,7 @@ def with_words(
     Returns:
         A head of V + U words with copies of the weights. The scores of the V words are those of
         `head`; the new words have no correction, and get the mean bias of the others, most of which
-        are rare in text.
+        are rare in text. Rows that are no items stay so, and do not count in the mean.
 
     Raises:
         ValueError: if the head has another distribution, or is not tied to a
@@ -106,12 +107,13 @@ def with_words(
     rule = "be a list of different words that the head does not have"
     expect(new, "words", rule, known or words)
     wider, bias = tied_to.with_words(words), softmax.bias
+    none = list(getattr(head, "not_items", ()))
     result = CharCnnSoftmax(
         wider.input_dim, tied_to=wider, use_bias=bias is not None, soft_cap=softmax.soft_cap,
-        dtype=head.dtype_policy, name=name,
+        not_items=none, dtype=head.dtype_policy, name=name,
     )
     result.build((None, wider.output_dim))
     if bias is not None:
-        mean = tf.fill([len(words)], tf.reduce_mean(bias))
+        mean = tf.fill([len(words)], tf.reduce_mean(np.delete(bias, none)))
         result.bias.assign(tf.concat([bias, mean], axis=0))
     return result

@@ -128,6 +128,13 @@ def test_a_label_of_another_chunk_stops_training_and_under_jit_makes_the_loss_na
     assert np.isnan(loss).all()
 
 
+def test_a_position_that_does_not_count_is_in_any_chunk():
+    """As one of a replica all of whose positions have weight zero."""
+    sampler = ready().sampler
+    sampler.update(tf.constant([-1]))
+    assert sampler.step.numpy() == 1
+
+
 def data(words):
     """Batches of (inputs, labels) of a stream (steps, B, T + 1)."""
     return tf.data.Dataset.from_tensor_slices((words[..., :-1], words[..., 1:]))

@@ -104,7 +104,7 @@ class TargetSampling(Given):
         return _log(contains(self._vocabulary(), ids)) - np.float32(math.log(size))
 
     def update(self, labels):
-        inside = contains(self._vocabulary(), labels)
+        inside = contains(self._vocabulary(), labels) | (labels < 0)  # below zero is no label
         check = tf.debugging.Assert(tf.reduce_all(inside), [
             "`labels` must come from the stream that `vocabularies` were made from, in its order. "
             "Received a word that is not in the chunk's vocabulary, at step, chunk, word:",

@@ -298,12 +298,34 @@ def test_what_has_its_rows_in_an_order_is_refused():
         if name == "class":
             options = {"classes": "frequency", "counts": np.arange(V, 0, -1)}
         head = tfsoftmax.HEADS[name](V, **options)
-        with refuses("model", "have only rows of"):
-            tfsoftmax.with_items(keras.Sequential([keras.Input((8,)), head]), BEFORE)
+        model = keras.Sequential([keras.Input((8,)), head])
+        for move in (tfsoftmax.with_items, lambda model, before: tfsoftmax.move_items(
+                model, model, before)):
+            with refuses("model", "have only rows of"):
+                move(model, BEFORE)
     vocabularies, ends = samplers.target_vocabularies([[1, 2], [3, 4]], V, 2)
     fixed = tfsoftmax.SampledSoftmax(V, 2, samplers.TargetSampling(V, vocabularies, ends))
     with refuses("model", "draw its samples from all items"):
         tfsoftmax.with_items(keras.Sequential([keras.Input((8,)), fixed]), BEFORE)
+
+
+def spelled(words):
+    head = tfsoftmax.CharCnnSoftmax(len(words), words, {"filters": [2], "correction_units": 2})
+    return keras.Sequential([keras.Input((D,)), head])
+
+
+def test_rows_by_spelling_move_to_a_new_model_of_the_words_alone():
+    words, before = [f"word{i}" for i in range(V)], np.arange(V)[::-1]
+    old, new = spelled(words), spelled(words[::-1])
+    keras.utils.set_random_seed(1)
+    for weight in old.trainable_weights:
+        weight.assign(np.random.normal(size=weight.shape))
+    tfsoftmax.move_items(old, new, before)
+    hidden = np.random.normal(size=(3, D)).astype(np.float32)
+    logits = old.predict(hidden, verbose=0)[:, before]
+    np.testing.assert_allclose(new.predict(hidden, verbose=0), logits, rtol=1e-4, atol=1e-5)
+    with refuses("model", "have only rows of"):
+        tfsoftmax.with_items(old, before)
 
 
 def test_wrong_numbers_are_refused():

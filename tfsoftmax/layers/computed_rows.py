@@ -125,14 +125,6 @@ class ComputedRows(SavedOptions, keras.layers.Layer):
     def compute_output_shape(self, words_shape):
         return (*words_shape, self.output_dim)
 
-    def move_from(self, old, renumbering):
-        """Takes over the weights of an earlier layer, by the `Renumbering` of the words.
-
-        Weights of equal shape are copied whole: their rows need not belong to words.
-        """
-        for weight, other in zip(self.weights, old.weights, strict=True):
-            renumbering.copy(weight, other)
-
 
 class KeptTable(tf.Module):
     """A table in memory, and copies of the weights that it was computed from.

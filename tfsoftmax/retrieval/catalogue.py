@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.heads.base import SoftmaxHead
+from tfsoftmax.heads.items import Items
+from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
 from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors, map_stored
 from tfsoftmax.samplers.excluding import Excluding, different_ids
 from tfsoftmax.sharding.shards import sharded_words
@@ -18,6 +20,8 @@ from tfsoftmax.support.renumbering import Renumbering
 SIZES = ("vocab_size", "input_dim")  # the arguments that are V
 SIZED = ("Embedding", "ReversibleEmbedding", "Coverage")  # whose rows may have any order
 FIXED = ("Bigram", "TargetSampling")  # samplers that are made for their words
+ROWS_OF_ITEMS = ("have only rows of `Embedding`, `ItemTower` and heads that take `not_items`, none "
+                 "that are ordered or computed from spelling")
 
 
 @checks_arguments
@@ -92,7 +96,8 @@ def move_items(model: keras.Model, new: keras.Model, before: ArrayLike) -> None:
         before: (V',) integers, as in `with_items`.
 
     Raises:
-        ValueError: if `before` does not fit, or the models differ in more than their items.
+        ValueError: if `before` does not fit, if a layer orders its rows, or if the models differ in
+            more than their items.
 
     Example:
         def two_towers(items):
@@ -109,6 +114,10 @@ def _renumbering(model, before):
     heads = [layer for layer in layers_of(model) if isinstance(layer, SoftmaxHead)]
     expect(heads, "model", "have a head of tfsoftmax", model)
     renumbering = Renumbering(before, heads[-1].vocab_size)
+    for layer in layers_of(model):
+        kept = isinstance(layer, Items) or not isinstance(layer, (SoftmaxHead, AdaptiveEmbedding))
+        of_items = renumbering.size in (getattr(layer, size, None) for size in SIZES)
+        expect(kept or not of_items, "model", ROWS_OF_ITEMS, layer)
     first = int(renumbering.before[0])
     rule = "begin with 0, the padding that an embedding with `mask_zero` masks"
     expect(first == 0 or not _padding(model, renumbering.size), "before", rule, first)
@@ -200,11 +209,9 @@ class _Catalogue:
             return _sized(arguments, words)
         if not any(arguments.get(size) == words.size for size in SIZES):
             return {name: self.config(value) for name, value in arguments.items()}
-        if "not_items" in arguments:
+        if "not_items" in arguments and "words" not in arguments:  # which `CharCnnSoftmax` spells
             return self._of_head(arguments)
-        expect(name in SIZED, "model", "have only rows of `Embedding`, `ItemTower` and heads that "
-               "take `not_items`, none that are ordered or computed from spelling",
-               received=f"{name} {arguments.get('name')!r}")
+        expect(name in SIZED, "model", ROWS_OF_ITEMS, received=f"{name} {arguments.get('name')!r}")
         return _sized(arguments, words)
 
     def _of_head(self, arguments):

@@ -127,7 +127,8 @@ class ItemTower(ComputedRows):
         return cls(**{**config, "model": model, "features": features})
 
     def move_from(self, old, renumbering):
-        super().move_from(old, renumbering)
+        for weight, other in zip(self.weights, old.weights, strict=True):
+            renumbering.copy(weight, other)  # whole if it can be: its rows belong to features
         if not self._has_features():
             known = len(renumbering.kept) == len(renumbering)
             expect(known, "features", "be given, a row for each item, if there are new ones", None)

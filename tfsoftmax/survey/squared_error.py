@@ -85,7 +85,8 @@ class SquaredError(HandWritten):
             with tf.GradientTape() as tape:
                 tape.watch([hidden, *given])
                 errors = self._errors(hidden, labels, *parameters)
-            d_hidden, *terms = tape.gradient(errors, [hidden, *given], weights)
+            terms = tape.gradient(errors, [hidden, *given], weights)
+            d_hidden, *terms = (tf.cast(term, tf.float32) for term in terms)
             totals = terms if totals is None else [a + b for a, b in zip(totals, terms)]
             return [errors, d_hidden], totals
 

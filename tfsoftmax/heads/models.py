@@ -26,8 +26,9 @@ def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]
             return head, keras.Model(needed, inputs[0])
     for place, output in enumerate(outputs):
         inner = call_of(output)[0]
-        heads = [x for x in layers_of(inner) if isinstance(x, SoftmaxHead)]
-        if len(heads) == 1 and isinstance(inner, keras.Model):
+        within = layers_of(inner) if isinstance(inner, keras.Model) else []
+        heads = [x for x in within if isinstance(x, SoftmaxHead)]
+        if len(heads) == 1:
             inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
             return heads[0], keras.Model(model.inputs, _Hidden(model, place)(inputs))
     rule = "be functional or sequential, with an output that a head makes; a model of your own " \

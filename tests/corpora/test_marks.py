@@ -121,6 +121,17 @@ def test_pairs_have_no_marks_at_their_ends(tmp_path, capsys):
     assert "note: train: left out <s>, </s> at the ends of 4 sentences" in capsys.readouterr().err
 
 
+def test_unknown_words_of_pairs_in_upper_case_are_unknown_words(tmp_path, capsys):
+    write_lines(tmp_path / "x.tsv", ["a <UNK> b\tc <UNK>", "<UNK>\t<s> <UNK> </s>", "d\te<UNK>"])
+    corpus = pairs.prepare(PairsConfig(
+        corpus="text", out=str(tmp_path / "out"), train=str(tmp_path / "x.tsv"), batch_size=2))
+    assert sorted(corpus.vocabulary.words) == ["<eos>", "<unk>", "c", "e<UNK>"]
+    assert corpus.vocabulary.counts[corpus.vocabulary.oov_id] == 2
+    assert list(texts(corpus, "train")) == [
+        ("a <unk> b", ("c <unk>",)), ("<unk>", ("<unk>",)), ("d", ("e<UNK>",))]
+    assert "note: train: read <UNK> as <unk>, in 4 of the sentences" in capsys.readouterr().err
+
+
 def test_marks_in_pairs_of_files_name_the_file_of_the_source(tmp_path):
     for name, lines in (("s1", ["a"]), ("s2", ["a", "b"]), ("t1", ["c"]), ("t2", ["c", "d <s> e"])):
         write_lines(tmp_path / name, lines)

@@ -123,8 +123,8 @@ def _counted(blocks, name, config, progress):
         for _ in examples(blocks, name, config.max_source, config.max_target, tally):
             report(tally.words - words)
             words = tally.words
-    if report := tally.marks.report(name):
-        progress.say(f"note: {report}")
+    for note in tally.marks.notes(name):
+        progress.say(f"note: {note}")
     expect(tally.sentences, name, "hold at least one pair of texts with words, with at most "
            f"{config.max_target} in the target", received=f"{tally.empty_pairs} pairs with an "
            f"empty side, {tally.long_targets} with a longer target")

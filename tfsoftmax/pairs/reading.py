@@ -7,10 +7,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfsoftmax.corpora.text import LINE_BYTES
-from tfsoftmax.corpora.unmarked import place_of
+from tfsoftmax.corpora.unmarked import CorpusMarks, place_of
 from tfsoftmax.support import textio
 from tfsoftmax.support.arguments import refusal
-from tfsoftmax.support.marks import Marks
 
 _BLOCK_PAIRS = 4096
 
@@ -123,7 +122,7 @@ class PairTally:
         empty_pairs: how many pairs were left out because one side has no words.
         long_targets: how many pairs were left out because the target has too many words.
         cut_sources: how many sources were cut, of the pairs that are kept.
-        marks: the marks that were left out at the ends of texts.
+        marks: reads the texts, and knows what it left out of them or changed.
 
     Example:
         from tfsoftmax.pairs.reading import PairTally, examples
@@ -141,7 +140,7 @@ class PairTally:
     empty_pairs: int = 0
     long_targets: int = 0
     cut_sources: int = 0
-    marks: Marks = dataclasses.field(default_factory=Marks)
+    marks: CorpusMarks = dataclasses.field(default_factory=CorpusMarks)
 
     @property
     def source_words(self) -> int:
@@ -187,7 +186,7 @@ def examples(
         kept = []
         for (source, targets), number in zip(block, numbers):
             place = functools.partial(place_of, blocks, split, number)
-            sides = [tally.marks.words(text.split(), place) for text in (source, *targets)]
+            sides = [tally.marks.line(text, place).split() for text in (source, *targets)]
             words, references = sides[0], [words for words in sides[1:] if words and sides[0]]
             tally.empty_pairs += len(targets) - len(references)
             short = [reference for reference in references if len(reference) <= max_target]

@@ -149,7 +149,7 @@ def test_a_wrong_name_suggests_the_nearest_one(name, near):
     (["prepare", "--out=\udcff"], "`out` must be UTF-8. Received: out="),
     (["cluster", "--data=none", "--out={tmp}/out"], "`data`: 'none' must be a corpus made by"),
     (["score", "--run=x", "--input="], "`input` cannot be used: No such file"),
-    (["summarise", "--run=x", "--attention="], "`attention` must name a PNG file. Received: "),
+    (["summarise", "--run=x", "--attention="], "`attention` cannot be used: Is a directory. "),
     (["prepare", "--corpus=hf:", "--out={tmp}/out"], "`corpus` must be one of docstrings, "),
     (["prepare", "--corpus=hf::", "--out={tmp}/out"], "`corpus` must be one of docstrings, "),
     (["prepare", "--corpus=text", "--out={tmp}/out", "--train=" + 99_999 * "["],

@@ -62,7 +62,7 @@ def test_a_path_that_cannot_be_written_is_found_before(tmp_path):
     whole_files.check_writable(tmp_path / "new")
     whole_files.check_writable(tmp_path / "mine")
     assert os.listdir(tmp_path) == ["mine"] and (tmp_path / "mine").read_text() == "mine"
-    for path in (tmp_path, tmp_path / "nowhere" / "file"):
+    for path in (tmp_path, tmp_path / "nowhere" / "file", f"{tmp_path}/new/", ""):
         with pytest.raises(OSError) as raised:
             whole_files.check_writable(path)
         assert raised.value.filename == str(path)

@@ -48,7 +48,7 @@ def writing(path: str | os.PathLike) -> Iterator[TextIO]:
 
 def check_writable(path: str | os.PathLike) -> None:
     """Raises OSError if `writing` could not begin, so that a wrong path fails at once."""
-    if os.path.isdir(path):
+    if os.path.isdir(path) or not os.path.basename(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if _stream_at(path) is not None:
         return

@@ -61,7 +61,6 @@ def main(options: SummariseOptions, search: Search):
     expect(options.nbest <= search.beam, "nbest", f"be at most `beam`, {search.beam}",
            options.nbest)
     if options.attention is not None:
-        expect(options.attention, "attention", "name a PNG file", received="attention=''")
         check_plot(options.attention, "attention")
     blocks = line_blocks(options.input)
     first = next(blocks, None)  # before TensorFlow, to fail at once

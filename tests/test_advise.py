@@ -10,6 +10,7 @@ import pytest
 import tfsoftmax
 from refusals import refuses
 from runs_helper import error_of, tool
+from tfsoftmax.commands.advise import read_counts
 from tfsoftmax.lm import advice, measured_heads
 from tfsoftmax.lm.head_options import WordCounts
 from tfsoftmax.profiling.memory import available_bytes
@@ -112,7 +113,8 @@ def test_what_is_recommended(expected, times, words, frequent, task):
 
 
 def test_arguments_are_checked():
-    for wrong in ({"task": "images"}, {"only": ["fulll"]}, {"seconds": 0}, {"positions": 0}):
+    for wrong in ({"task": "images"}, {"only": ["fulll"]}, {"seconds": 0}, {"positions": 0},
+                  {"units": 2}):
         with refuses(next(iter(wrong)), ""):
             tfsoftmax.advise(1000, **wrong)
     with refuses("counts", "be finite"):
@@ -131,3 +133,13 @@ def test_the_command_reads_counts_and_draws(tmp_path):
     assert "V = 120," in tool("advise", f"--counts={tmp_path}/counts.txt", *few).stdout
     failed = error_of("advise", f"--counts={tmp_path}/words.txt", *few)
     assert "error: `counts` must name an array" in failed
+
+
+def test_counts_of_a_file_are_checked_and_may_be_large_or_follow_a_mark(tmp_path):
+    (tmp_path / "marked.txt").write_text("1\n2\n", encoding="utf-8-sig")
+    assert read_counts(f"{tmp_path}/marked.txt").tolist() == [1, 2]
+    np.save(tmp_path / "table.npy", np.ones((10, 10)))
+    with refuses("counts", "be finite, not negative"):
+        read_counts(f"{tmp_path}/table.npy")
+    for large in (np.full(100, 1 << 62), np.full(100, 6e4, np.float16)):
+        assert advice.advise(100, 8, 16, large, 5, only=["full"]).recommended == "full"

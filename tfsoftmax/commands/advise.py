@@ -78,14 +78,17 @@ def read_counts(path):
     """The counts (V,) of a file.
 
     Raises:
-        ValueError: it has other things than numbers.
+        ValueError: it has other things than counts.
         OSError: it cannot be read.
     """
     import numpy as np
 
+    from tfsoftmax.support.counts import checked_counts
+
     rule = "name an array (.npy) or a text with a number in each line"
     with refusing((ValueError, EOFError), "counts", rule, before=f"{path}: "):
-        return np.atleast_1d(np.load(path) if path.endswith(".npy") else np.loadtxt(path))
+        found = np.load(path) if path.endswith(".npy") else np.loadtxt(path, encoding="utf-8-sig")
+    return checked_counts(np.atleast_1d(found))
 
 
 def plot(advice, path):

@@ -87,7 +87,7 @@ def advise(
 
     Args:
         vocab_size: V, the number of words, items or labels.
-        units: D, the size of the hidden state.
+        units: D, the size of the hidden state, at least 3.
         positions: N, the labels in a step: the batch times its time steps.
         counts: (V,) how often each label occurs; None: by Zipf's law.
         seconds: about how long this may take. Heads whose turn does not come are listed without
@@ -109,12 +109,14 @@ def advise(
     """
     check_positive(vocab_size=vocab_size, units=units, positions=positions)
     check_at_least(100, vocab_size=vocab_size)
+    check_at_least(3, units=units)  # as DifferentiatedSoftmax is run with three bands
     expect(seconds > 0, "seconds", "be above 0", seconds)
     expect(task in TASKS, "task", f"be one of {', '.join(TASKS)}", task)
     names = list(CANDIDATES)
     for name in only:
         expect(name in names, "only", f"name heads of {', '.join(names)}", name)
     counts = 1e8 * zipf(vocab_size, 1.0) if counts is None else checked_counts(counts, vocab_size)
+    counts = counts.astype(np.float64)  # in which their sum cannot overflow
     rng = np.random.default_rng(0)
     labels = rng.choice(vocab_size, positions, p=counts / counts.sum()).astype(np.int32)
     hidden = 0.3 * rng.standard_normal((positions, units), np.float32)

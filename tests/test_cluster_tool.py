@@ -72,6 +72,7 @@ def test_classes_of_another_tool(corpus, tmp_path):
     ("--passes=-1", "`passes` must be at least 0. Received: passes=-1"),
     ("--shortlist=3", "`shortlist` must be given with --method=soul only. Received: shortlist=3, "),
     ("--method=soul", "`run` must be given for --method=soul. Received: run=None"),
+    ("--out=x.json", "`out` must end in .json for --method=soul, and only then. Received: out='x"),
 ])
 def test_mistakes_end_in_a_sentence(corpus, tmp_path, flag, message):
     out = f"--out={tmp_path / 'p'}"
@@ -160,7 +161,8 @@ def test_groups_by_the_vectors_of_a_run_feed_the_heads(
     (["--method=kmeans", "--classes=500"], "`classes` must be at most "),
 ])
 def test_more_words_or_classes_than_there_are_are_refused(trained, tmp_path, flags, message):
-    done = error_of("cluster", f"--run={trained}", f"--out={tmp_path / 'x.json'}", *flags)
+    out = tmp_path / ("x.json" if "--method=soul" in flags else "x")
+    done = error_of("cluster", f"--run={trained}", f"--out={out}", *flags)
     assert done.startswith(f"error: {message}")
 
 

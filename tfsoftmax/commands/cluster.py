@@ -118,8 +118,8 @@ class ClusterOptions:
         for needed in NEEDED.get(self.method, ("run",)):
             expect(getattr(self, needed) is not None, needed,
                    f"be given for --method={self.method}", received=f"{needed}=None")
-        if self.method == "soul" and not self.out.endswith(".json"):
-            raise refusal("out", "end in .json for --method=soul", received=f"{self.out!r}")
+        expect((self.method == "soul") == self.out.endswith(".json"), "out",
+               "end in .json for --method=soul, and only then", self.out)
 
 
 @dataclasses.dataclass

@@ -120,6 +120,9 @@ def test_word_that_merely_contains_the_end_of_sentence_is_a_word(tmp_path, texts
 
 def test_min_count_above_every_word_is_refused(tmp_path, texts):
     refused("`min_count` must leave words.*min_count=10000", prepared, tmp_path, min_count=10_000)
+    (tmp_path / "x.txt").write_text("<unk> <unk> <unk> a\n")
+    refused("words besides <unk>. Received: min_count=2, and the most frequent of them occurs 1 t",
+            prepared, tmp_path, min_count=2, train=str(tmp_path / "x.txt"))
 
 
 def test_manifest_tells_what_was_made(tmp_path, texts):

@@ -122,7 +122,7 @@ def build_vocabulary(tally: Tally, min_count: int, max_vocab: int | None) -> Voc
     """
     counts = {**tally.counts, EOS: tally.sentences}
     vocabulary = Vocabulary.build(counts, min_count, max_vocab)
-    most = max(tally.counts.values(), default=0)
+    most = max((n for word, n in tally.counts.items() if word != UNK), default=0)
     expect(len(vocabulary) > 2, "min_count", f"leave words besides {UNK}",
-           received=f"min_count={min_count}, and the most frequent word occurs {most} times")
+           received=f"min_count={min_count}, and the most frequent of them occurs {most} times")
     return vocabulary

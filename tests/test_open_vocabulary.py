@@ -116,7 +116,9 @@ def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
         assert done.startswith("error: `open_vocabulary` must be used with a file")
 
     # Scores depend on the unseen words of the whole file, which is said.
-    (alone, none), (beside, two) = scored("w1 w2\n", of_open), scored("w1 w2\nw777 w888\n", of_open)
+    # <UNK> is read as <unk>.
+    alone, none = scored("w1 w2\n<UNK>\n", of_open)
+    beside, two = scored("w1 w2\nw777 w888\n", of_open)
     assert beside < alone and (none["added_words"], two["added_words"]) == (0, 2)
     assert "depends on the unseen words in the rest of --input" in " ".join(
         score.__doc__.split())

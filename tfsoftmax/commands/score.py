@@ -119,10 +119,12 @@ def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
     unseen = {}
     if options.open_vocabulary:
         from tfsoftmax.lm.open_vocabulary import with_unseen_words
+        from tfsoftmax.support.vocabulary import OTHER_SPELLINGS
 
         expect(not in_pieces, "open_vocabulary", "be used with a run on words", received="pieces")
         again = sentences(options.input, options.stream, scoring.lowercase)
-        known, again = set(vocabulary.words), unmarked(again, Marks())
+        known = {*vocabulary.words, *OTHER_SPELLINGS.values()}  # <UNK> is no word
+        again = unmarked(again, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
         model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(

@@ -51,6 +51,12 @@ def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
     (tmp_path / "long.txt").write_text("a b c d e " * 1000 + "\n" + "a b\n" * 200)
     corpus = prepared(tmp_path, train=str(tmp_path / "long.txt"), streams=20, order=order)
     assert ("% of the records of train is padding" in summary(corpus)) == warns
+    assert ("fewer --streams or --time_steps, or --order=text" in summary(corpus)) == warns
+
+
+def test_records_longer_than_the_text_are_warned_of(tmp_path, texts):
+    said = summary(prepared(tmp_path, streams=900, time_steps=999, order="text"))
+    assert said.endswith("is padding: take fewer --streams or --time_steps")
 
 
 @pytest.mark.parametrize("missing", ["valid", "test"])

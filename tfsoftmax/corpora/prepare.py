@@ -72,8 +72,9 @@ def _padding_lines(corpus):
     positions = train.records * corpus.streams * corpus.time_steps
     if positions > 2 * train.tokens:
         yield (
-            f"warning: {1 - train.tokens / positions:.0%} of the records of train is padding, "
-            "since streams differ in length: take fewer --streams or, for long lines, --order=text"
+            f"warning: {1 - train.tokens / positions:.0%} of the records of train is padding: take "
+            "fewer --streams or --time_steps"
+            + ", or --order=text for long lines" * (corpus.order == "shuffled")
         )
 
 

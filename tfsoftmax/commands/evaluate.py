@@ -16,7 +16,7 @@ adds cluster_perplexity and in_cluster_perplexity, whose product is the perplexi
 With --by_frequency, it adds the nats per token of the words by their number of occurrences in the
 training split: nats_0 of those that do not occur, nats_1 of those that occur one to nine times,
 nats_10 of those of ten to 99, and so on; tokens_0, tokens_1, ... are their shares of the tokens.
-Groups without words in the split are left out.
+A group without words in the split has no nats.
 
 For a run with --head=shortlist, --tail_ngram=FILE names an n-gram model of any order (pip install
 kenlm). Given all previous words, it divides the probability of the words outside the shortlist

@@ -50,6 +50,16 @@ def run(function, workers=1, devices=1, seconds=300, **arguments):
         return results
 
 
+def strategy_here():
+    """That of the cluster, or of the virtual devices of this process, or of its one device."""
+    import tensorflow as tf
+
+    if "TF_CONFIG" in os.environ:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    devices = [f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))]
+    return tf.distribute.MirroredStrategy(devices) if devices[1:] else tf.distribute.get_strategy()
+
+
 def _read(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -9,6 +9,7 @@ import replicas_helper
 import tfsoftmax
 from cases import CASES, UNITS, built, positions
 from refusals import refuses
+from replicas_helper import strategy_here
 from tfsoftmax.metrics import Coverage, RecallAtK
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 
@@ -118,7 +119,7 @@ def test_fit_evaluate_and_loading(eagerly, through_a_file):
 def by_replicas():
     """The first of two replicas has items that the second has, and others."""
     found, relevant, weights = lists()
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy_here().scope():
         strategy, metric = tf.distribute.get_strategy(), Coverage(V, K)
 
         @tf.function

@@ -19,6 +19,7 @@ from cases import (
     spelled,
     two_cutoffs,
 )
+from replicas_helper import strategy_here
 from tfsoftmax import HEADS, Perplexity, ShardedSoftmax, SoftmaxLoss, Vocabulary
 from tfsoftmax.heads.tied import TiedHead
 from tfsoftmax.lm.head_options import head_for, tied_embedding
@@ -118,7 +119,7 @@ def in_two_shards():
     scale = keras.initializers.RandomNormal(stddev=3.0, seed=1)
     hidden, _ = positions(V, COUNT)
     every = np.repeat(hidden, V, axis=0), np.tile(np.arange(V, dtype=np.int32), COUNT)
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy_here().scope():
         options = {"kernel_initializer": scale, "dtype": "mixed_bfloat16"}
         head = ShardedSoftmax(V, **options)
         head.build((None, UNITS))

@@ -88,7 +88,7 @@ def test_what_replicas_gather_is_never_empty(monkeypatch):
 
 
 def loss_of_an_empty_table():
-    with tf.distribute.MultiWorkerMirroredStrategy().scope():
+    with replicas_helper.strategy_here().scope():
         users, negatives = keras.Input((), dtype="int32"), HardNegatives(8, 2)
         head = SampledSoftmax(V, 5, "uniform")
         model = keras.Model(users, head(tfsoftmax.Embedding(8, D)(users), negatives(users)))

@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_helper as base
 import replicas_helper
 from cases import CASES
+from replicas_helper import strategy_here
 from tfsoftmax import ShardedSoftmax
 from tfsoftmax.optimizers import Adagrad
 
@@ -19,7 +20,7 @@ RANDOM = (
 
 def check_two_replicas(chosen):
     """Run in a process of its own."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     words, labels, weights = base.data()
     heads = {case: CASES[case](2) for case in reversed(CASES)}
     cases = {type(head): case for case, head in heads.items() if head.trains_exactly}
@@ -63,14 +64,13 @@ def test_every_head_trains_on_two_replicas():
 
 def cutoffs_of_workers(in_a_replica):
     """The cutoffs that a worker finds where each has measured other costs."""
-    import tensorflow as tf
 
     from tfsoftmax.heads import AdaptiveSoftmax, TwoLevelSoftmax
     from tfsoftmax.layers.adaptive_embedding import AdaptiveEmbedding
     from tfsoftmax.partitions import cutoffs
     from tfsoftmax.partitions.cost_model import MachineCosts
 
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = strategy_here()
     rank = strategy.cluster_resolver.task_id
     costs = MachineCosts(1e-4, 2e-11, logit_seconds=1e-8 * rank)
     cutoffs.machine_constants = lambda: costs
@@ -105,7 +105,7 @@ def test_automatic_cutoffs_are_refused_where_workers_cannot_agree():
 
 def step_of_nothing():
     """Run in a process of its own: the preferences before and after, and the loss."""
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy_here().scope():
         model = base.compiled("self-organised", optimizer=Adagrad(0.2))
     words, labels, weights = base.data()
     model(words[:2])

@@ -82,15 +82,13 @@ def warnings_of_replicas(mended):
     """The warnings of a head and of an optimiser that are made for two replicas."""
     import warnings
 
-    import tensorflow as tf
-
     from tfsoftmax.support._compat import trainer
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if not mended:
             patch.setattr(trainer, "reduce_per_replica", trainer.reduce_per_replica.__wrapped__)
-        with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        with replicas_helper.strategy_here().scope():
             head = tfsoftmax.FullSoftmax(9)
             head.build((None, 4))
             tfsoftmax.optimizers.Adagrad(0.1).build(head.trainable_variables)

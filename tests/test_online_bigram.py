@@ -9,6 +9,7 @@ import references
 import replicas_helper
 import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind
+from replicas_helper import strategy_here
 from sampler_helper import After, q_after
 from tfsoftmax import NCE, SampledSoftmax, samplers
 from tfsoftmax.ngrams.previous_word import PreviousWord
@@ -153,7 +154,7 @@ def test_what_was_observed_is_saved_with_the_model(through_a_file):
 
 def observed_on_two_replicas():
     """The copies of the weights on each replica after each half of a batch was observed."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     with strategy.scope():
         sampler = samplers.OnlineBigram(V, slots=M)
 

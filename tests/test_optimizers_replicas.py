@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import optimizer_helper as base
 import replicas_helper
-from test_sharded import strategy_here
+from replicas_helper import strategy_here
 
 AVERAGED = {"use_ema": True, "ema_momentum": 0.7, "ema_overwrite_frequency": 2}
 CASES = [
@@ -70,7 +70,7 @@ def trained_by_two(strategy, optimizer):
 
 
 def check_two_replicas():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     for rule, options in CASES:
         wanted = trained_alone(base.make(rule, **options))
         with strategy.scope():

@@ -29,9 +29,7 @@ def flat(batch):
 
 def rows_of_replicas(directory):
     """What two replicas read: for each record, the arrays of each replica, flattened."""
-    corpus, strategy = PairCorpus.load(directory), tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"]
-    )
+    corpus, strategy = PairCorpus.load(directory), replicas_helper.strategy_here()
     found, steps = [], iter(batches(corpus, "train", 1, strategy=strategy))
     for _ in range(corpus.split("train").records - 1):
         (source, words), next_words, weights = next(steps)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import replicas_helper
 from cases import assert_all_equal
+from replicas_helper import strategy_here
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tfsoftmax.samplers import (
     Interpolated,
@@ -130,7 +131,7 @@ def test_errors_name_the_argument_the_expectation_and_the_value(build, message):
 
 
 def check_two_replicas():
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     schedule = keras.optimizers.schedules.PolynomialDecay(0.8, 4, end_learning_rate=1.0)
     with strategy.scope():
         learned = LearnedUnigram(10)

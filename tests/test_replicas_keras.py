@@ -1,7 +1,6 @@
 """Keras's `fit`, `evaluate` and `predict` with several replicas, and with several workers."""
 
-import json
-import os
+import tempfile
 
 import keras
 import numpy as np
@@ -11,6 +10,7 @@ import tensorflow as tf
 import replicas_helper
 import tfsoftmax
 from cases import UNITS, assert_all_close, positions
+from replicas_helper import strategy_here
 from tfsoftmax.support._compat import trainer
 
 V, T = 11, 3
@@ -73,7 +73,7 @@ def check(got, wanted):
 
 
 def by_replicas():
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy_here().scope():
         by_steps = [results(*model_and_data(steps)) for steps in (1, 2)]
         model, options = model_and_data(steps_per_execution=2)
         fit = trainer.TensorFlowTrainer
@@ -92,7 +92,7 @@ def test_uneven_batches_on_two_replicas_equal_one():
 
 
 def by_a_worker():
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    strategy = strategy_here()
     with strategy.scope():
         model, options = model_and_data()
     check_that_keras_fails_unless_mended(model, strategy, options["x"], options["y"])
@@ -126,16 +126,10 @@ class Killed(keras.callbacks.Callback):
 
 def with_callbacks(folder):
     """Trains with Keras's callbacks, is killed and goes on, then saves and exports."""
-    cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
-    if cluster:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        folder = f"{folder}/worker-{cluster['task']['index']}"  # each worker needs its own
-    else:
-        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    os.makedirs(folder, exist_ok=True)
+    folder = tempfile.mkdtemp(dir=folder)  # each worker needs its own
     validation = {"validation_data": [model_and_data()[1][name] for name in ("x", "y")]}
     models = []
-    with strategy.scope():
+    with strategy_here().scope():
         for _ in range(2):
             models.append(model_and_data())
     for (model, options), others in zip(models, ([Killed()], [])):
@@ -176,7 +170,7 @@ def test_callbacks_saving_and_export(replicas, tmp_path):
 
 def measured_where_a_replica_has_only_padding():
     """Figures of a head whose padding is no item: two rows for one replica, none for the other."""
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with strategy_here().scope():
         inputs, head = keras.Input((UNITS,)), tfsoftmax.FullSoftmax(V, not_items=[0])
         model = keras.Model(inputs, head(inputs))
         metrics = [

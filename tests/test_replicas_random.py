@@ -10,18 +10,16 @@ import tensorflow as tf
 import replicas_helper
 import tfsoftmax
 from cases import assert_all_close, assert_all_equal
+from replicas_helper import strategy_here
 from tfsoftmax.layers.dropout import Dropout
 from tfsoftmax.samplers import InBatch, LearnedUnigram, OnlineBigram
 
 V, D, N = 50, 4, 6
 
 
-def draws(several_workers):
+def draws():
     """What each replica of this process draws in two steps, by name."""
-    if several_workers:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    else:
-        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     with strategy.scope():
         layers = Dropout(0.5, seed=3), keras.layers.Dropout(0.5, seed=3)
         heads = {
@@ -100,15 +98,16 @@ def check(replicas, counts):
 
 
 def test_replicas_draw_the_same_samples_and_other_masks():
-    ((replicas, counts),) = replicas_helper.run(draws, devices=2, several_workers=False)
+    ((replicas, counts),) = replicas_helper.run(draws, devices=2)
     check(replicas, counts)
 
 
-def trained(strategy, steps):
+def trained(steps):
     """Losses and counts of q after batches in which labels of 8 are ignored, and the weights.
 
     Also the weights of a head with a learned unigram, after a batch that one replica ignores.
     """
+    strategy = strategy_here()
     with strategy.scope():
         x, ids = keras.Input((D,)), keras.Input((2,), dtype="int32")
         sampler = InBatch(9, "learned")
@@ -135,13 +134,9 @@ def trained(strategy, steps):
 IGNORED = [[1, 2, 3, 3, 8, 8, 8, 8], [8] * 8, [1, 8, 8, 8, 2, 8, 8, 2]]
 
 
-def trained_by_two():
-    return trained(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), IGNORED)
-
-
 def test_labels_that_a_replica_ignores_are_no_negatives():
-    ((losses, counts, *kernels),) = replicas_helper.run(trained_by_two, devices=2, seconds=100)
-    wanted = trained(tf.distribute.get_strategy(), IGNORED)
+    ((losses, counts, *kernels),) = replicas_helper.run(trained, devices=2, steps=IGNORED)
+    wanted = trained(IGNORED)
     np.testing.assert_allclose(counts, [1, 3, 4, 3, 1, 1, 1, 1, 1], rtol=1e-5)
     np.testing.assert_allclose(counts, wanted[1], rtol=1e-5)
     np.testing.assert_allclose(losses, wanted[0], rtol=1e-5)
@@ -150,7 +145,7 @@ def test_labels_that_a_replica_ignores_are_no_negatives():
 
 @pytest.mark.slow
 def test_workers_draw_the_same_samples_and_other_masks():
-    results = replicas_helper.run(draws, workers=2, several_workers=True)
+    results = replicas_helper.run(draws, workers=2)
     for _, counts in results:
         check([replica for replicas, _ in results for replica in replicas], counts)
 
@@ -184,7 +179,7 @@ def test_heads_of_older_files_are_synchronized():
 
 def whole_reads():
     """The operations with which two replicas read whole variables of samplers that learn."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    strategy = strategy_here()
     with strategy.scope():
         learned, bigram = LearnedUnigram(V), OnlineBigram(V, slots=3)
 

@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
+from replicas_helper import strategy_here
 from tfsoftmax import optimizers, samplers
 
 V, D, B, T = 13, 4, 8, 3
@@ -99,21 +99,14 @@ def trained(case):
     }
 
 
-def by_replicas(cases, number):
-    """The results of cases in one of `number` processes."""
-    if number > 1:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    else:
-        strategy = tf.distribute.MirroredStrategy([
-            f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))
-        ])
-    with strategy.scope():
+def by_replicas(cases):
+    """The results of cases in one of the processes."""
+    with strategy_here().scope():
         return [trained(case) for case in cases]
 
 
 def check(cases, devices=1, workers=1, seconds=300):
-    arguments = {"cases": cases, "number": workers}
-    results = replicas_helper.run(by_replicas, workers, devices, seconds, **arguments)
+    results = replicas_helper.run(by_replicas, workers, devices, seconds, cases=cases)
     for number, case in enumerate(cases):
         wanted = trained(case)
         for got in results:
@@ -138,11 +131,11 @@ def test_two_workers_equal_one_process():
     check(OF_WORKERS, workers=2)
 
 
-def moved_in_bfloat16(strategy, parts):
+def moved_in_bfloat16(parts):
     """How far a step of SGD moves each weight: the sum over parts of the batch, in float64."""
     words, labels, _ = data(batches=1)
     policy = keras.DTypePolicy("mixed_bfloat16")
-    with strategy.scope():
+    with strategy_here().scope():
         keras.utils.set_random_seed(1)
         ids = keras.Input((T,), dtype="int32")
         hidden = tfsoftmax.Embedding(V, 16, dtype=policy)(ids)
@@ -160,18 +153,13 @@ def moved_in_bfloat16(strategy, parts):
     return total
 
 
-def moved_by_two():
-    return moved_in_bfloat16(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), [(0, B)])
-
-
 @pytest.mark.slow
 def test_gradients_in_bfloat16_are_summed_over_replicas_in_float32():
     """One device rounds the products of the whole batch to bfloat16, and two those of each half."""
-    (two,) = replicas_helper.run(moved_by_two, devices=2)
-    one = tf.distribute.get_strategy()
-    halves = moved_in_bfloat16(one, [(0, B // 2), (B // 2, B)])
+    (two,) = replicas_helper.run(moved_in_bfloat16, devices=2, parts=[(0, B)])
+    halves = moved_in_bfloat16([(0, B // 2), (B // 2, B)])
     np.testing.assert_allclose(two, halves, rtol=1e-6, atol=1e-6)
-    whole = moved_in_bfloat16(one, [(0, B)])
+    whole = moved_in_bfloat16([(0, B)])
     assert np.abs(two - whole).max() > 1e-5, "this must not be a test of float32"
 
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
+from replicas_helper import strategy_here
 from test_changed_catalogues import BEFORE, HEADS, D, V, data, features, made, trained, with_tower
-from test_sharded import strategy_here
 
 
 def test_another_process_serves_the_grown_catalogue(tmp_path):

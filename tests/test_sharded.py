@@ -1,7 +1,5 @@
 """A softmax whose vocabulary is divided among replicas equals the one on one device."""
 
-import os
-
 import keras
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import replicas_helper
 from cases import assert_all_close
 from graph_helper import largest_tensor
 from references import full_step
+from replicas_helper import strategy_here
 from tfsoftmax import FullSoftmax, Perplexity, ShardedSoftmax, SoftmaxLoss, TopK, optimizers
 from tfsoftmax.distributions.chunk_gradients import RowLoss
 from tfsoftmax.distributions.rows import Rows
@@ -46,14 +45,6 @@ def padded(rows, shard):
     """The rows of a shard, with a padding that would win if it took part."""
     own = rows[shard.first : shard.first + shard.words]
     return np.concatenate([own, np.full((shard.rows - len(own), *own.shape[1:]), 50, own.dtype)])
-
-
-def strategy_here():
-    """That of the cluster, or of the virtual devices of this process."""
-    if "TF_CONFIG" in os.environ:
-        return tf.distribute.MultiWorkerMirroredStrategy()
-    devices = [f"CPU:{i}" for i in range(len(tf.config.list_logical_devices("CPU")))]
-    return tf.distribute.MirroredStrategy(devices)
 
 
 def operations():

@@ -10,6 +10,7 @@ import pytest
 import replicas_helper
 from cases import assert_all_close, assert_all_equal
 from refusals import refused
+from replicas_helper import strategy_here
 from test_sharded import (
     D,
     V,
@@ -18,7 +19,6 @@ from test_sharded import (
     head_of,
     local_rows,
     model_of,
-    strategy_here,
     whole,
 )
 from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints

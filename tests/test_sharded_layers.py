@@ -10,7 +10,8 @@ import tensorflow as tf
 import replicas_helper
 from cases import assert_all_close, assert_all_equal
 from graph_helper import largest_tensor
-from test_sharded import RULES, B, D, T, V, batches, local_rows, problem, strategy_here, whole
+from replicas_helper import strategy_here
+from test_sharded import RULES, B, D, T, V, batches, local_rows, problem, whole
 from tfsoftmax import (
     NCE,
     BlackOut,

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 import replicas_helper
 from cases import assert_all_close
-from test_sharded import D, V, local_rows, problem, strategy_here
+from replicas_helper import strategy_here
+from test_sharded import D, V, local_rows, problem
 from tfsoftmax import SampledSoftmax, ShardedSoftmax, SoftmaxLoss, optimizers
 from tfsoftmax.ops.replicas import of_all_replicas
 from tfsoftmax.sharding.weights import shards_of

@@ -11,11 +11,11 @@ import pytest
 
 import command_server
 import replicas_helper
+from replicas_helper import strategy_here
 from runs_helper import tool
-from test_sharded import local_rows, strategy_here, whole
+from test_sharded import local_rows, whole
 from test_workers import (
     PLAIN,
-    assert_close_lines,
     assert_close_runs,
     by_one_process,
     scored_and_evaluated,
@@ -35,7 +35,6 @@ from workers_helper import (
 
 SHARDED = {"dropout": 0.0, "head": "sharded"}
 CONFIG = {**PLAIN, "model": SHARDED}
-TWO = {"function": trained, "workers": 2, "strategy": "multiworker", **CONFIG}
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +100,13 @@ def full_disk(*_, **__):
 def failing_to_save(folder):
     """A worker that cannot write its rows, and another one; what each of them is told."""
     import keras
-    import tensorflow as tf
 
     from tfsoftmax import ShardedSoftmax
     from tfsoftmax.runs import followers
     from tfsoftmax.runs.checkpoints import Checkpoints, weight_variables
     from tfsoftmax.sharding.workers import Workers
 
-    workers = Workers(tf.distribute.MultiWorkerMirroredStrategy())
+    workers = Workers(strategy_here())
     with workers.strategy.scope():
         model = keras.Sequential([keras.Input((3,)), ShardedSoftmax(7)])
     variables = weight_variables(model)
@@ -183,7 +181,7 @@ def test_every_head_in_shards_goes_on_with_one_device(model, corpus, tmp_path):
     model = {**PLAIN["model"], **model}
     config = {"data": data, "run": run.directory, "model": model, "config": PLAIN["config"]}
     replicas_helper.run(
-        trained, devices=2, strategy="mirrored", stop=[0, 31, signal.SIGTERM], **config
+        trained, devices=2, stop=[0, 31, signal.SIGTERM], **config
     )
     assert run.checkpoints.progress()["step"] == 31 and has_rows(run)
     trained(**config)
@@ -197,30 +195,6 @@ def test_every_head_in_shards_goes_on_with_one_device(model, corpus, tmp_path):
     np.testing.assert_allclose(scores, wanted[0], rtol=1e-5)
     np.testing.assert_allclose(nats, wanted[1], rtol=1e-6)
     assert tokens == wanted[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [2, 4])
-def test_devices_of_one_process_equal_one(devices, corpus, alone, tmp_path):
-    run = str(tmp_path / "run")
-    replicas_helper.run(
-        trained, devices=devices, strategy="mirrored", data=corpus.directory, run=run, **CONFIG
-    )
-    assert has_rows(Run(run))
-    assert_close_runs(Run(run), alone)
-    assert_close_lines(Run(run), alone, "train", ["step", "loss"], 1e-6)
-
-
-@pytest.mark.slow
-def test_four_devices_go_on_where_two_workers_were(corpus, alone, tmp_path):
-    run = Run(str(tmp_path / "run"))
-    replicas_helper.run(
-        data=corpus.directory, run=run.directory, stop=[0, 13, signal.SIGTERM], **TWO
-    )
-    replicas_helper.run(
-        trained, devices=4, strategy="mirrored", data=corpus.directory, run=run.directory, **CONFIG
-    )
-    assert_close_runs(run, alone)
 
 
 def killed_while_writing(**arguments):

@@ -66,8 +66,7 @@ def test_a_killed_worker_ends_the_others_and_the_run_goes_on_bitwise(corpus, tmp
 def test_two_devices_of_a_process_equal_one(model, corpus, tmp_path):
     model, run = {**PLAIN["model"], **model}, str(tmp_path / "run")
     replicas_helper.run(
-        trained, devices=2, strategy="mirrored", data=corpus.directory, run=run, model=model,
-        config=PLAIN["config"],
+        trained, devices=2, data=corpus.directory, run=run, model=model, config=PLAIN["config"]
     )
     alone = by_one_process(corpus, tmp_path / "one", model)
     assert_close_runs(Run(run), alone)
@@ -114,14 +113,13 @@ def test_two_workers_score_as_one_does(finished_run, tmp_path):
 
 def scored_and_evaluated(run, data, sentences, number):
     """The scores of sentences, and what evaluation says, by devices of one process."""
-    import tensorflow as tf
 
     from tfsoftmax.corpora.records import Corpus
     from tfsoftmax.lm.evaluation import exact_evaluator
     from tfsoftmax.runs import runs, shared_scoring
     from tfsoftmax.sharding.workers import Workers
 
-    workers = Workers(tf.distribute.MirroredStrategy() if number > 1 else None)
+    workers = Workers(replicas_helper.strategy_here())
     model, vocabulary, _ = shared_scoring.load(workers, run, streams=4)
     scores = shared_scoring.SharedScorer(workers, model, vocabulary).sentences(sentences)
     corpus = Corpus.load(data)

@@ -18,19 +18,18 @@ from tfsoftmax.runs.runs import Run
 from tfsoftmax.sharding.workers import Workers
 
 
-def trained(data, run, model, config, strategy=None, stop=None):
+def trained(data, run, model, config, stop=None):
     """Trains a run as one of the workers.
 
     Args:
         data, run: the folders.
         model, config: fields of the configurations that differ from those of `runs_helper`.
-        strategy: "multiworker", "mirrored" or None.
         stop: None, or (rank, step, signal): the worker sends itself a signal after a step.
 
     Returns:
         The "finished" line, and the time at which training ended.
     """
-    workers = Workers(_strategy(strategy))
+    workers = Workers(replicas_helper.strategy_here())
     rank, step, number = stop or (None, None, None)
     last = step if rank == workers.rank else None
     model = dataclasses.replace(runs_helper.MODEL, **model)
@@ -45,7 +44,7 @@ def trained_by_local_workers(count, **arguments):
     from tfsoftmax.sharding.local_workers import become_workers
 
     become_workers(count)
-    return trained(strategy="multiworker", **arguments)
+    return trained(**arguments)
 
 
 def changing_workers(corpus, run, seen, **config):
@@ -53,7 +52,7 @@ def changing_workers(corpus, run, seen, **config):
 
     Returns what `seen(run)` is after each of them.
     """
-    two = {"function": trained, "workers": 2, "strategy": "multiworker", **config}
+    two = {"function": trained, "workers": 2, **config}
     given = {"data": corpus.directory, "run": run.directory}
     results = replicas_helper.run(stop=[1, 11, signal.SIGTERM], **given, **two)
     assert [finished for finished, _ in results] == [None, None]
@@ -97,14 +96,6 @@ def check_a_killed_worker(
     resumed, _ = train(killed)
     assert resumed == f"Resuming {killed.directory} at step 6."
     assert_same_weights(whole, killed)
-
-
-def _strategy(name):
-    import tensorflow as tf
-
-    if name == "mirrored":
-        return tf.distribute.MirroredStrategy()
-    return tf.distribute.MultiWorkerMirroredStrategy() if name == "multiworker" else None
 
 
 def largest_difference(one, other):

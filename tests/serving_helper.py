@@ -35,6 +35,12 @@ def serve(*requests):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def retrieved(*questions):
+    """The (ids, scores) that a process without tfsoftmax finds for each (folder, request)."""
+    answers = serve(*((str(folder), "retrieve", request) for folder, request in questions))
+    return [(found["ids"], found["scores"]) for found in answers]
+
+
 def padded(sentences):
     """Words as a signature takes them: as many of each sentence, the last of them empty."""
     longest = max(map(len, sentences))

@@ -2,13 +2,11 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import references
-import tfsoftmax
 from cases import UNITS, counts, positions, ready, rewind, with_gradients
 from references import numeric_gradient
 from runs_helper import MODEL, train
@@ -194,21 +192,6 @@ def test_the_effective_sample_size_is_that_of_each_positions_own_sample():
         scores = [hidden[n].astype(np.float64) @ kernel[w] + bias[w] for w in ids[n]]
         omega = np.exp(scores) / q[before[n], ids[n]]
         assert found[n] == pytest.approx(omega.sum() ** 2 / (omega**2).sum(), rel=1e-4)
-
-
-def test_models_train_save_and_load(through_a_file):
-    words = keras.Input((5,), dtype="int32")
-    hidden = keras.layers.Embedding(V, UNITS)(words)
-    head = NCE(V, S, "bigram", ngram=ngram(), shared_samples=False, seed=1)
-    model = keras.Model(words, head(PreviousWord()([hidden, words])))
-    model.compile("sgd", tfsoftmax.SoftmaxLoss(), weighted_metrics=[tfsoftmax.Perplexity()])
-    x = np.random.default_rng(0).integers(0, V, (8, 5))
-    model.fit(x, x[:, ::-1], verbose=0)
-    again = through_a_file(model)
-    np.testing.assert_allclose(
-        again.evaluate(x, x, verbose=0), model.evaluate(x, x, verbose=0), rtol=1e-6
-    )
-    np.testing.assert_array_equal(again.predict(x, verbose=0), model.predict(x, verbose=0))
 
 
 @pytest.mark.parametrize("options, message", [

@@ -102,16 +102,6 @@ def test_training_lowers_the_exact_loss_that_evaluation_reports(name):
     assert (np.diff(log_probs) <= 0).all()
 
 
-def test_cosine_and_temperature_are_layers_of_keras():
-    model, (inputs, _) = retrieval_model(preprocessed()), queries()
-    scores = model.predict(inputs, verbose=0)
-    tower, dense = model.layers[-1].tied_to, model.layers[1]
-    for position, query in enumerate(dense(inputs).numpy()):
-        for item, vector in enumerate(tower.table().numpy()):
-            cosine = query @ vector / np.linalg.norm(query) / np.linalg.norm(vector)
-            assert scores[position, item] == pytest.approx(cosine / 0.1, abs=1e-4)
-
-
 @pytest.mark.parametrize("name", TOWERS)
 def test_a_saved_model_has_the_features(name, through_a_file):
     model, (inputs, labels) = retrieval_model(TOWERS[name]()), queries()

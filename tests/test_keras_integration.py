@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from cases import CASES, ONE_OF_EACH, TO_COMPILE, language_model, slow_unless
 from keras_helper import B, T, V, compiled, data
-from tfsoftmax import Perplexity, SoftmaxLoss
+from tfsoftmax import EffectiveSampleSize, Perplexity, SoftmaxLoss
+from tfsoftmax.metrics import Accuracy, RecallAtK, TopKAccuracy
 
 
 def exact_perplexity(model, words, labels, weights):
@@ -141,6 +142,69 @@ def test_perplexity_in_fit_is_never_of_two_models(loss):
     reported = model.fit(words, labels, B, verbose=0).history.get("perplexity")
     assert reported is None or np.isclose(reported[0], before, rtol=1e-4)
     assert (reported is None) == ("ignore_class" in loss)
+
+
+@pytest.mark.parametrize("case, of_loss, of_metric, known", [
+    ("full", None, 3, True), ("adaptive", None, 3, True), ("sampled", None, 3, False),
+    ("full", 2, 3, False),
+])
+def test_perplexity_in_fit_may_leave_out_a_class_that_the_loss_counts(
+    case, of_loss, of_metric, known
+):
+    model, (words, labels, _) = compiled(case), data(1)
+    labels[:, 1] = of_metric
+    wanted, _ = exact_perplexity(model, words, labels, labels != of_metric)
+    model.compile(
+        keras.optimizers.SGD(0.0), SoftmaxLoss(ignore_class=of_loss),
+        metrics=[Perplexity(of_metric)],
+    )
+    found = model.fit(words, labels, B, verbose=0).history
+    assert ("perplexity" in found) == known
+    if known:
+        np.testing.assert_allclose(found["perplexity"], [wanted], rtol=1e-4)
+
+
+def test_accuracy_in_fit_is_absent_unless_it_is_asked_for():
+    model, (words, labels, _) = compiled("sampled"), data()
+    metrics = [Accuracy(), TopKAccuracy(V, in_training=True)]
+    model.compile("sgd", SoftmaxLoss(), metrics=metrics)
+    history = model.fit(words, labels, B, verbose=0).history
+    assert "accuracy" not in history and history["top_k_accuracy"] == [1.0]
+
+
+def test_fit_says_once_why_it_computes_no_metric(recwarn):
+    """It leaves the metric out of the logs, and measures it in the validation after each epoch."""
+    model, (words, labels, _) = compiled("sampled"), data()
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[Perplexity(), Accuracy(), RecallAtK(3)])
+    history = model.fit(
+        words, labels, B, epochs=3, validation_data=(words, labels), verbose=0
+    ).history
+    names = {"perplexity", "accuracy", "recall_at_3"}
+    assert set(history) == {"loss", "val_loss", *(f"val_{name}" for name in names)}
+    assert np.isfinite([*history.values()]).all()
+    said = [str(w.message) for w in recwarn if "is not computed in `fit`" in str(w.message)]
+    assert {text.split("`")[1] for text in said} == names and len(said) == 3
+    metric = Perplexity()
+    metric.update_state(labels[:B], model(words[:B], training=True))
+    assert metric.result() == {}
+
+
+@pytest.mark.parametrize("metric, wanted", [
+    (Perplexity(), "less"), (Perplexity(name="ppl"), "less"), (Accuracy(), "greater"),
+    (TopKAccuracy(), "greater"), (EffectiveSampleSize(), "greater"),
+])
+def test_callbacks_know_which_way_is_better(metric, wanted, tmp_path):
+    model, (words, labels, _) = compiled("sampled"), data(2)
+    model.compile("sgd", SoftmaxLoss(), weighted_metrics=[metric])
+    monitor = f"val_{metric.name}"
+    callbacks = [
+        keras.callbacks.EarlyStopping(monitor, patience=1),
+        keras.callbacks.ReduceLROnPlateau(monitor),
+        keras.callbacks.ModelCheckpoint(tmp_path / "a.keras", monitor, save_best_only=True),
+    ]
+    model.fit(words, labels, B, validation_data=(words, labels), callbacks=callbacks, verbose=0)
+    stopping, _, checkpoint = callbacks
+    assert stopping.monitor_op.__name__ == checkpoint.monitor_op.__name__ == wanted
 
 
 def test_one_position_takes_labels_without_its_axis():

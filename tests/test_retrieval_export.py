@@ -10,18 +10,12 @@ import tensorflow as tf
 import tfsoftmax
 from cases import CASES, ONE_OF_EACH, UNITS, built, positions, randomise
 from refusals import refused, refuses
-from serving_helper import serve
+from serving_helper import retrieved
 from tfsoftmax.heads.models import head_and_hidden_model
 
 V, K = 30, 4
 EXPORTED = "full", "sampled", "adaptive"
 IDS = [f"item {i} \N{GREEK SMALL LETTER ALPHA}" for i in range(V)]
-
-
-def retrieved(*questions):
-    """The (ids, scores) that a process without tfsoftmax finds for each (folder, request)."""
-    answers = serve(*((str(folder), "retrieve", request) for folder, request in questions))
-    return [(found["ids"], found["scores"]) for found in answers]
 
 
 def two_towers(head, second=None):
@@ -144,15 +138,6 @@ def test_places_that_are_left_are_empty(tmp_path):
         exclude=tf.fill([3, 2 * V], "7"),  # as many as one likes
     )
     assert (got["ids"].numpy()[:, :-1] != b"7").all() and (got["ids"].numpy()[:, -1] == b"").all()
-
-
-def test_a_model_that_excludes_nothing(tmp_path):
-    model = two_towers(CASES["full"](V))
-    tfsoftmax.export_retrieval(model, str(tmp_path / "model"), K, exclude=False)
-    retrieve = tf.saved_model.load(str(tmp_path / "model")).signatures["retrieve"]
-    got = retrieve(history=tf.constant(HISTORY, tf.int32), age=tf.constant(AGE))
-    ids, _ = model.layers[-1].top_k(hidden_of(model), K)
-    np.testing.assert_array_equal(got["ids"], ids.numpy().astype(bytes))
 
 
 @pytest.mark.parametrize("kind, case", [

@@ -2,8 +2,10 @@
 
 The true distribution P has one context. The scores are those that are said to be the minimum, so
 that the loss has no expected slope in any word's bias when labels are drawn from P.
-`test_in_batch.py` has the same for in-batch negatives.
+For in-batch negatives, all batches of a small distribution are enumerated.
 """
+
+import itertools
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import with_gradients
+from tfsoftmax import NCE, SampledSoftmax
+from tfsoftmax.samplers import InBatch, Unigram
 
 DRAWS = 20_000
 
@@ -120,3 +124,63 @@ def test_the_sample_without_the_label_has_as_many_words_as_asked_for():
         # Uniform words have one expected count, that of the label.
         same = np.where(takes_part, log_expected - log_expected_labels[:, None], 0)
         np.testing.assert_allclose(same, 0, atol=1e-6)
+
+
+def slope_in_batches(
+    counts, size=3, num_samples=None, extra=None, repeats=1, head=SampledSoftmax, scores=np.log,
+    **options,
+):
+    """The largest slope, at scores of the true distribution, of the loss of all batches."""
+    rng = np.random.default_rng(0)
+    contexts, words = 2, 4
+    joint = rng.dirichlet(np.ones(contexts * words)).reshape(contexts, words)
+    sampler = InBatch(words, counts(joint.sum(0)), extra and extra(joint.sum(0)))
+    head = head(words, num_samples, sampler, use_bias=False, seed=1, **options)
+    head.build((None, contexts))
+    if getattr(head, "label_smoothing", 0):  # all replacements are enumerated with the labels
+        joint = 0.7 * joint + 0.3 * joint.sum(1, keepdims=True) / words
+        head._smoothed = lambda labels: labels
+    head.kernel.assign(scores(joint / joint.sum(1, keepdims=True)).T)
+    pairs = itertools.product(range(contexts), range(words))
+    batches = np.array([*itertools.product(pairs, repeat=size)] * repeats)
+    weights = joint[batches[..., 0], batches[..., 1]].prod(1) / repeats
+
+    def gradient(batch):
+        hidden = tf.one_hot(batch[:, 0], contexts)
+        loss = tf.reduce_sum(head.training_loss(hidden, batch[:, 1]))
+        return tf.convert_to_tensor(tf.gradients(loss, head.kernel.value)[0])
+
+    @tf.function
+    def gradients():
+        return tf.map_fn(gradient, batches, tf.float32, parallel_iterations=1)
+
+    return np.abs(np.einsum("b,bvd->vd", weights, gradients().numpy())).max()
+
+
+def test_labels_of_the_batch_have_it_if_all_count_and_q_is_theirs():
+    assert slope_in_batches(lambda q: q) < 1e-6
+    for counts, hits in ((np.ones_like, None), (lambda q: None, None), (lambda q: q, True)):
+        assert slope_in_batches(counts, remove_accidental_hits=hits) > 1e-2
+
+
+def test_nce_with_labels_of_the_batch_has_it_at_its_normaliser():
+    nce = {"counts": lambda q: q, "head": NCE, "log_z": 0.7, "scores": lambda p: np.log(p) + 0.7}
+    assert slope_in_batches(**nce) < 1e-6
+    assert slope_in_batches(**{**nce, "scores": lambda p: np.log(p / (1 - p)) + 0.7}) > 1e-2
+    drawn = {"num_samples": 8, "extra": lambda q: Unigram(4, q[::-1]), "repeats": 4}
+    assert slope_in_batches(**nce, **drawn) < 0.04  # the statistical error
+
+
+def test_a_mixed_sample_has_it_near_the_true_distribution():
+    popular = {"num_samples": 8, "extra": lambda q: Unigram(4, q), "repeats": 4}
+    mixed = slope_in_batches(lambda q: q, **popular)
+    apart = slope_in_batches(lambda q: q, **{**popular, "extra": lambda q: Unigram(4, q[::-1])})
+    wrong = slope_in_batches(lambda q: None, **popular)
+    # The statistical error is about 0.01. From a popular sample without ln q the minimum is far.
+    assert mixed < 0.04 and apart < 0.15 < wrong
+
+
+def test_label_smoothing_of_batches_has_it_at_the_smoothed_distribution():
+    assert slope_in_batches(lambda q: q, label_smoothing=0.3) < 1e-6
+    wrong = {"counts": lambda q: 0.7 * q + 0.3 / 4, "label_smoothing": 0.3}  # smoothed twice
+    assert slope_in_batches(**wrong) > 1e-2

@@ -1,7 +1,5 @@
 """Grown catalogues where they are used: other processes, LiteRT, and several replicas."""
 
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,33 +8,21 @@ import tensorflow as tf
 import replicas_helper
 import tfsoftmax
 from replicas_helper import strategy_here
+from serving_helper import retrieved
 from test_changed_catalogues import BEFORE, HEADS, D, V, data, features, made, trained, with_tower
 
 
-def test_another_process_serves_the_grown_catalogue(tmp_path):
+def test_another_process_serves_the_grown_catalogue(tmp_path, through_a_file):
     new = tfsoftmax.with_items(with_tower(), [*range(V), -1, -1], features(V + 2))
     hidden = np.random.default_rng(4).normal(size=(6, D)).astype(np.float32)
     wanted = new.layers[-1].top_k(hidden, V + 2)[0].numpy()
+    again = through_a_file(new).layers[-1]
+    np.testing.assert_array_equal(again.top_k(hidden, V + 2)[0], wanted)
     names = [f"item {i}" for i in range(V + 2)]
     tfsoftmax.export_retrieval(new, str(tmp_path / "served"), k=V + 2, ids=names)
-    new.save(tmp_path / "new.keras")
-    np.savez(tmp_path / "data.npz", hidden=hidden, wanted=wanted)
-    script = """if True:
-        import sys, numpy as np, tensorflow as tf
-        data = np.load(sys.argv[1] + "/data.npz")
-        served = tf.saved_model.load(sys.argv[1] + "/served").signatures["retrieve"]
-        name = next(iter(served.structured_input_signature[1]))
-        inputs = [x for x in served.structured_input_signature[1] if x != "exclude"]
-        exclude = tf.constant([[""]] * 6)
-        found = served(**{inputs[0]: tf.constant(data["hidden"]), "exclude": exclude})
-        ids = [[int(x.split()[1]) for x in row] for row in found["ids"].numpy().astype(str)]
-        np.testing.assert_array_equal(ids, data["wanted"])
-        import keras, tfsoftmax
-        again = keras.saving.load_model(sys.argv[1] + "/new.keras")
-        np.testing.assert_array_equal(
-            again.layers[-1].top_k(data["hidden"], 13)[0], data["wanted"])
-    """
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    request = {new.inputs[0].name: (hidden.tolist(), "float32"), "exclude": ([[""]] * 6, "string")}
+    ((ids, _),) = retrieved((tmp_path / "served", request))
+    assert ids == [[names[item] for item in row] for row in wanted]
 
 
 @pytest.mark.parametrize("head", HEADS)

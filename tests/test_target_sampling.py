@@ -1,6 +1,5 @@
 """Target sampling: the walk over the stream, and the softmax over the present chunk's words."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,13 +183,6 @@ def test_a_prepared_corpus_is_walked_by_its_own_batches(corpus):
     for _, labels, _ in batches(corpus, "train"):
         proposal.update(labels)  # an error if a label were missing
     assert proposal.chunk() == 0
-
-
-def test_configurations_survive_serialisation():
-    proposal = sampler(name="chunks")
-    again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(proposal))
-    assert again.get_config() == proposal.get_config()
-    assert again.name == "chunks" and again.unique and type(again) is TargetSampling
 
 
 @pytest.mark.parametrize("build, message", [

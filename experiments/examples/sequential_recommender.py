@@ -124,8 +124,6 @@ else:
     from experiments.inputs import interactions  # run it in a checkout
 
     read = interactions.read(flags.data)
-    if not read.ordered:
-        parser.error(f"--data must have the order of time, and {flags.data} has none")
     users = [items + 1 for items in read.users if len(items) > 2]
     known, count = None, read.count + 1
     if len(users) < len(read.users):

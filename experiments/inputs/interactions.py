@@ -1,4 +1,4 @@
-"""Reads which users took which items, from files in the usual public forms.
+"""Reads which users took which items, in the order of time, from files in public forms.
 
 Nothing is filtered: every line counts, whatever its rating, and so does an item that a user took
 twice.
@@ -15,8 +15,7 @@ from experiments.inputs import movielens
 from tfsoftmax.support.arguments import expect, refusal
 
 FORMS = (
-    "train.txt and test.txt with lines `user item item ...`, ids from 0 (NGCF, LightGCN); or one "
-    "NAME.txt in the order of time, with lines `user item item ...` (S3-Rec) or `user item` "
+    "one NAME.txt in the order of time, with lines `user item item ...` (S3-Rec) or `user item` "
     "(SASRec); or one NAME.inter (RecBole); or ratings.csv or interactions.csv with a header; or "
     "MovieLens (u.data and u.item, ratings.dat and movies.dat, ratings.csv and movies.csv)"
 )
@@ -34,27 +33,19 @@ class Interactions:
     """Users and their items.
 
     Attributes:
-        users: U arrays int32, the items of each user, in [0, count); in the order of time if
-            `ordered`. Without the items of `test`.
+        users: U arrays int32, the items of each user in the order of time, in [0, count).
         count: V, the number of items. Where a file has ids, the largest one decides.
-        ordered: whether the items of a user are in the order of time.
-        test: U arrays int32, the test items of each user; None if the files have no split.
-        names: V str, what a file calls the items; None where it has only numbers.
     """
 
     users: list[np.ndarray]
     count: int
-    ordered: bool
-    test: list[np.ndarray] | None = None
-    names: list[str] | None = None
 
 
-def read(path: str, argument: str = "data") -> Interactions:
+def read(path: str) -> Interactions:
     """Reads a folder, whose files tell its form, or one file of it.
 
     Args:
         path: a folder with one of `FORMS`, or a .txt, .inter or .csv file.
-        argument: what messages call `path`.
 
     Raises:
         FileNotFoundError: if there is no such folder or file.
@@ -62,40 +53,22 @@ def read(path: str, argument: str = "data") -> Interactions:
             not have its form, and then the message names it; if there are no interactions.
     """
     path = pathlib.Path(path)
-    expect(path.exists(), argument, f"name a folder or file with {FORMS}",
+    expect(path.exists(), "data", f"name a folder or file with {FORMS}",
            received=str(path), error=FileNotFoundError)
     if path.is_file() and path.suffix in READERS:
         return READERS[path.suffix](path)
     names = sorted(each.name for each in path.iterdir()) if path.is_dir() else [path.name]
-    if {"train.txt", "test.txt"} <= {*names}:
-        return _split(path / "train.txt", path / "test.txt")
     if any({*layout} <= {*names} for layout in movielens.LAYOUTS):
         return _movielens(path)
     for suffix, reader in READERS.items():
         found = [name for name in names if name.endswith(suffix) and path.is_dir()
                  and (suffix != ".csv" or name in TABLES)]
-        expect(len(found) < 2, argument, f"name one of the files, if a folder has several {suffix}",
+        expect(len(found) < 2, "data", f"name one of the files, if a folder has several {suffix}",
                received=f"{path} with {', '.join(found)}")
         if found:
             return reader(path / found[0])
-    raise refusal(argument, f"name a folder with {FORMS}",
+    raise refusal("data", f"name a folder with {FORMS}",
                   received=f"{path} with {', '.join(names[:20]) or 'no files'}")
-
-
-def _split(train, test):
-    (users, items, lengths), (test_users, test_items, test_lengths) = map(_lists, (train, test))
-    expect(len(test_items), str(test), "hold items", received="users without items")
-    count = 1 + int(max(items.max(initial=-1), test_items.max()))
-    ids = np.union1d(users, test_users)
-
-    def lists(users, items, lengths):
-        every = [np.zeros(0, np.int32)] * len(ids)
-        for user, own in zip(np.searchsorted(ids, users), _cut(items, lengths)):
-            every[user] = own
-        return every
-
-    return Interactions(lists(users, items, lengths), count, False,
-                        lists(test_users, test_items, test_lengths))
 
 
 def _sequences(path):
@@ -108,7 +81,7 @@ def _sequences(path):
         lists = _cut(items, lengths)
     expect(len(items), str(path), "hold items", received="users without items")
     first = min(1, int(items.min()))  # ids from 1 leave 0 to padding
-    return Interactions([own - first for own in lists], 1 + int(items.max()) - first, True)
+    return Interactions([own - first for own in lists], 1 + int(items.max()) - first)
 
 
 def _table(path):
@@ -119,28 +92,23 @@ def _table(path):
         header = [cell.partition(":")[0].strip().lower() for cell in next(rows, [])]
         places = [next((header.index(name) for name in names if name in header), None)
                   for names in COLUMNS.values()]
-        expect(None not in places[:2], f"{path}, line 1,",
-               f"name columns, among them one of {COLUMNS['user']} and one of {COLUMNS['item']}",
-               received=repr(header))
-        places = [place for place in places if place is not None]
+        expect(None not in places, f"{path}, line 1,", "name columns, among them one of "
+               f"{', one of '.join(map(str, COLUMNS.values()))}", received=repr(header))
         try:
             cells = list(map(operator.itemgetter(*places), filter(None, rows)))
         except IndexError:
             raise refusal(f"{path}, line {rows.line_num},", "have a cell for each column of the "
                           "header", received=f"fewer than {max(places) + 1}") from None
     expect(cells, str(path), "hold interactions below its header", received="none")
-    users, items, *times = zip(*cells)
-    (users, _), (items, names) = _codes(users, path, "user"), _codes(items, path, "item")
-    if times:
-        order = np.argsort(_times(times[0], path), kind="stable")
-        users, items = users[order], items[order]
-    return Interactions(_by_user(users, items), len(names), bool(times), names=names)
+    users, items, times = zip(*cells)
+    users, items = _codes(users, path, "user"), _codes(items, path, "item")
+    order = np.argsort(_times(times, path), kind="stable")
+    return Interactions(_by_user(users[order], items[order]), 1 + int(items.max()))
 
 
 def _movielens(folder):
     films = movielens.read(folder)
-    lists = _by_user(films.users, films.items)
-    return Interactions(lists, len(films.titles), True, names=films.titles)
+    return Interactions(_by_user(films.users, films.items), len(films.titles))
 
 
 # In this order: other files may stand beside a table.
@@ -193,13 +161,13 @@ def _by_user(users, items):
 
 
 def _codes(cells, path, column):
-    """Numbers (N,) int32 of cells by their first occurrence, and the cells that these stand for."""
+    """Numbers (N,) int32 of cells by their first occurrence."""
     known = {}
     codes = np.fromiter((known.setdefault(cell, len(known)) for cell in cells), np.int32)
     if "" in known:
         row = 1 + cells.index("")
         raise refusal(f"{path}, row {row} below the header,", f"name its {column}", received="''")
-    return codes, list(known)
+    return codes
 
 
 def _times(cells, path):

@@ -73,15 +73,6 @@ def test_recommenders_read_movielens(name, tmp_path, monkeypatch):
     check_table(printed, name)
 
 
-def test_a_sequential_recommender_refuses_a_folder_without_an_order(tmp_path, monkeypatch, capsys):
-    for name in ("train.txt", "test.txt"):
-        (tmp_path / name).write_text("0 1 2 3\n")
-    monkeypatch.setattr(sys, "argv", ["sequential_recommender", f"--data={tmp_path}"])
-    with pytest.raises(SystemExit):
-        run("sequential_recommender")
-    assert "--data must have the order of time, and" in capsys.readouterr().err
-
-
 def test_a_sequential_recommender_is_judged_on_last_items_without_seen_ones():
     """With one of its models: the others are in the slow tier."""
     names = names_of("sequential_recommender", r'(?m)^    "(SASRec, .*|GRU4Rec, Full.*)": .*\n', "")

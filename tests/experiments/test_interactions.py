@@ -32,32 +32,14 @@ def lists(arrays):
 def test_forms_with_an_order_are_read_alike(form, tmp_path):
     path = written(tmp_path, ORDERED[form])
     for data in (interactions.read(path), interactions.read(path / [*ORDERED[form]][0])):
-        assert data.ordered and data.test is None and data.count == 3
-        if data.names is None:
-            assert lists(data.users) == [[0, 1, 2], [1]]
-        else:
-            named = [[data.names[item].strip('",') for item in items] for items in data.users]
-            assert named == [["A", "B", "C"], ["B"]]
+        a, b, c = (0, 1, 2) if "Beauty.txt" in ORDERED[form] else (0, 2, 1)  # as C occurs before B
+        assert lists(data.users) == [[a, b, c], [b]] and data.count == 3
 
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_movielens_is_read_from_its_folder(name, tmp_path):
     data = interactions.read(folder(tmp_path, name))
-    assert lists(data.users) == [[0, 2, 1], [0, 2]] and data.ordered and data.count == 3
-    assert data.names == ["Été, The", "Alien", "Nameless"]
-
-
-def test_a_split_keeps_empty_users_gaps_of_ids_and_repeated_items(tmp_path):
-    files = {"train.txt": "0 4 1 4\n3\n1 0 \n", "test.txt": "5 6\n0 2\n1\n", "item_list.txt": "org"}
-    data = interactions.read(written(tmp_path, files))
-    assert lists(data.users) == [[4, 1, 4], [0], [], []]
-    assert lists(data.test) == [[2], [], [], [6]]
-    assert data.count == 7 and not data.ordered and data.names is None
-
-
-def test_a_table_without_times_has_no_order(tmp_path):
-    data = interactions.read(written(tmp_path, {"interactions.csv": "user,item\na,x\nb,y\na,y\n"}))
-    assert lists(data.users) == [[0, 1], [1]] and not data.ordered and data.names == ["x", "y"]
+    assert lists(data.users) == [[0, 2, 1], [0, 2]] and data.count == 3
 
 
 def test_ids_from_0_stay_and_an_item_that_never_occurs_counts(tmp_path):
@@ -66,7 +48,7 @@ def test_ids_from_0_stay_and_an_item_that_never_occurs_counts(tmp_path):
 
 
 WRONG = {
-    "`data` must name a folder with train.txt and test.txt .* Received: .* with notes.md":
+    "`data` must name a folder with one NAME.txt in the .* Received: .* with notes.md":
         {"notes.md": ""},
     "Received: .* with no files": {},
     "`data` must name one of the files.* Received: .* with a.txt, b.txt":
@@ -78,16 +60,14 @@ WRONG = {
     "a.txt must hold numbers below 2147483647": {"a.txt": "1 99999999999999999999\n"},
     "a.txt, line 4, must name a user that no line before it has. Received: user 1":
         {"a.txt": "1 2 3\n2 3\n\n1 4\n"},
-    "train.txt, line 2, must name a user": {"train.txt": "1 2\n1 3\n", "test.txt": "1 2"},
-    "test.txt must hold items. Received: users without items":
-        {"train.txt": "1 2\n", "test.txt": "1\n"},
-    "test.txt must hold interactions": {"train.txt": "1 2\n", "test.txt": ""},
-    "a.inter, line 1, must name columns.* Received: .'uid', 'item_id'.":
-        {"a.inter": "uid\titem_id"},
+    "a.inter, line 1, must name columns.* Received: .'uid', 'item_id', 'time'.":
+        {"a.inter": "uid\titem_id\ttime"},
+    "interactions.csv, line 1, must name columns.* 'time'.. Received: .'user', 'item'.":
+        {"interactions.csv": "user,item\na,x\n"},
     "a.inter, line 3, must have a cell for each column": {"a.inter": INTER + "x\tA\t5\t1\nx\tA\n"},
     "a.inter must hold interactions below its header": {"a.inter": INTER},
     "ratings.csv, row 2 below the header, must name its item":
-        {"ratings.csv": "user,item\na,b\na,\n"},
+        {"ratings.csv": "user,item,time\na,b,1\na,,1\n"},
     "row 2 below the header, must have a finite number as its time. Received: 'May'":
         {"ratings.csv": "user,item,time\na,b,1\na,c,May\n"},
     "row 1 below the header, must have a finite number":
@@ -101,6 +81,6 @@ def test_what_is_wrong_is_named(message, tmp_path):
         interactions.read(written(tmp_path, WRONG[message]))
 
 
-def test_a_missing_folder_is_named_as_the_argument(tmp_path):
-    with pytest.raises(FileNotFoundError, match="^`folder` must name a folder or file .*/none"):
-        interactions.read(tmp_path / "none", "folder")
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="^`data` must name a folder or file .*/none"):
+        interactions.read(tmp_path / "none")

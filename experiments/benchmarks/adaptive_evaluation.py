@@ -7,7 +7,7 @@ likeliest word in the shortlist. Where that unit is -1, the tails are the least 
 
 import numpy as np
 
-from experiments.benchmarks.cases import NATS, TORCH_ADAPTIVE, Case, case_of, cutoffs_of
+from experiments.benchmarks.cases import NATS, TORCH_ADAPTIVE, Case, case_of, options_of
 from tfsoftmax.lm.head_names import HEAD_NAMES
 
 FEW = 256
@@ -16,10 +16,10 @@ EVALUATIONS = ("log_probs of 256", "top_k of 256", "top_k of N", "top_k of 256, 
 
 def suite(vocab_size):
     """The calls of evaluation and generation: exact nats, and adaptive softmax against PyTorch."""
-    options, both = {"cutoffs": cutoffs_of(vocab_size)}, {"measures": EVALUATIONS}
+    options, both = options_of("adaptive", vocab_size), {"measures": EVALUATIONS}
     return [
-        *(case_of(HEAD_NAMES[head][0], head, options if head == "adaptive" else {}, "nats",
-                measures=(NATS,)) for head in ("full", "adaptive", "class", "tree", "sampled")),
+        *(case_of(HEAD_NAMES[head][0], head, options_of(head, vocab_size), "nats", measures=(NATS,))
+          for head in ("full", "adaptive", "class", "tree", "sampled")),
         case_of("AdaptiveSoftmax, its calls", "adaptive", options, "evaluation", (TORCH_ADAPTIVE,),
               **both),
         Case(TORCH_ADAPTIVE, "torch", "adaptive", options, "evaluation", **both),

@@ -5,6 +5,7 @@ group that it is compared with. `suites` lists them.
 """
 
 import dataclasses
+import functools
 import types
 
 VOCAB_SIZES = (10_000, 44_370, 200_606, 793_471)
@@ -67,6 +68,11 @@ def cutoffs_of(vocab_size):
     return [4000, 22_000] if vocab_size < 100_000 else [4000, 40_000]
 
 
+def options_of(head, vocab_size):
+    """What a head needs besides its defaults: the cutoffs of adaptive softmax."""
+    return {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
+
+
 def ways_of(name, kind, head, ways, measures, options=None):
     """A case that is done in the library's way, and one more for each other way, its peers."""
     own = {"options": dict(options or {}), "group": name, "measures": measures}
@@ -77,10 +83,8 @@ def ways_of(name, kind, head, ways, measures, options=None):
     return [Case(name, kind, head, peers=tuple(other.name for other in others), **own), *others]
 
 
-def case_of(name, head, options=None, group="", peers=(), **kwargs):
-    return Case(name, "head", head, dict(options or {}), group, tuple(peers), **kwargs)
+def case_of(name, head="", options=None, group="", peers=(), kind="head", **kwargs):
+    return Case(name, kind, head, dict(options or {}), group, tuple(peers), **kwargs)
 
 
-def step_of(name, head="", options=None, group="", peers=(), kind="head", up_to=10**9):
-    return Case(name, kind, head, dict(options or {}), group, tuple(peers), measures=(STEP,),
-                up_to=up_to)
+step_of = functools.partial(case_of, measures=(STEP,))

@@ -19,8 +19,10 @@ from experiments.benchmarks.cases import (
     Case,
     case_of,
     cutoffs_of,
+    options_of,
     step_of,
 )
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
 ROW_WISE = (
     "FullSoftmax", "AdaptiveSoftmax", "SampledSoftmax", "NCE", "TreeSoftmax (p-tHSM)",
@@ -74,19 +76,15 @@ def heads(vocab_size):
 
 def variants(vocab_size):
     """Some heads in other precisions, under XLA and in other forms, against the plain head."""
-    adaptive = {"cutoffs": cutoffs_of(vocab_size)}
-    whole = {**adaptive, "projection_factor": None}
+    whole = {"cutoffs": cutoffs_of(vocab_size), "projection_factor": None}
     result = []
-    for group, name, head, options in (
-        ("full", "FullSoftmax", "full", {}),
-        ("adaptive", "AdaptiveSoftmax", "adaptive", adaptive),
-        ("sampled", "SampledSoftmax", "sampled", {}),
-    ):
+    for head in ("full", "adaptive", "sampled"):
+        name, options = HEAD_NAMES[head][0], options_of(head, vocab_size)
         result += [
-            case_of(name, head, options, group),
-            case_of(f"{name}, mixed_bfloat16", head, options, group, (name,),
+            case_of(name, head, options, head),
+            case_of(f"{name}, mixed_bfloat16", head, options, head, (name,),
                   precision="mixed_bfloat16"),
-            case_of(f"{name}, jit_compile", head, options, group, (name,), jit=True),
+            case_of(f"{name}, jit_compile", head, options, head, (name,), jit=True),
         ]
     for name, head, options in (
         ("ClassSoftmax", "class", {}),
@@ -177,7 +175,7 @@ def budgets(vocab_size):
 
     result = []
     for head, names in BUDGETS.items():
-        options = {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
+        options = options_of(head, vocab_size)
         for name in names:
             value = getattr(budgets, name)
             usual = f"{name} = {value:,}"

@@ -3,7 +3,7 @@
 import dataclasses
 import types
 
-from experiments.benchmarks.cases import KERAS_MODEL, MODULES, PARTS, WHOLE, Case, cutoffs_of
+from experiments.benchmarks.cases import KERAS_MODEL, MODULES, PARTS, WHOLE, Case, options_of
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.problem import ATTENDED, ATTENTION_HEADS, BLOCKS
 from experiments.benchmarks.programs import Program, built_head, parameters_of
@@ -17,15 +17,14 @@ TORCH_MODELS = types.MappingProxyType({
 
 def suite(vocab_size):
     """Whole training steps by body and head, in turn, against `Dense` and against PyTorch's."""
-    adaptive = {"adaptive": {"cutoffs": cutoffs_of(vocab_size)}}
 
     def ours(body, head, group, peers, precision="float32", name=""):
-        options = {"body": body, "head_options": adaptive.get(head, {})}
+        options = {"body": body, "head_options": options_of(head, vocab_size)}
         return Case(name or f"{body} and {HEAD_NAMES[head][0]}", "whole", head, options, group,
                     peers, precision, measures=(WHOLE,))
 
     def torch(body, group, precision="float32", name=""):
-        options = {"body": body, "head_options": adaptive["adaptive"]}
+        options = {"body": body, "head_options": options_of("adaptive", vocab_size)}
         return Case(name or TORCH_MODELS[body], "torch_model", "adaptive", options, group,
                     precision=precision, measures=(WHOLE,))
 
@@ -44,12 +43,10 @@ def suite(vocab_size):
 
 def parts_suite(vocab_size):
     """A whole training step of a language model, and each of its parts by itself."""
-    choices = {"full": {}, "adaptive": {"cutoffs": cutoffs_of(vocab_size)}, "sampled": {},
-               "tree": {}, "class": {}}
     return [
-        Case(f"LSTM and {head}", "whole", head, {"head_options": options}, head,
-             measures=(WHOLE, *PARTS))
-        for head, options in choices.items()
+        Case(f"LSTM and {head}", "whole", head, {"head_options": options_of(head, vocab_size)},
+             head, measures=(WHOLE, *PARTS))
+        for head in ("full", "adaptive", "sampled", "tree", "class")
     ]
 
 

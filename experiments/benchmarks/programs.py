@@ -6,8 +6,9 @@ import types
 
 import numpy as np
 
-from experiments.benchmarks.cases import FORWARD, GRADIENTS, NATS, STEP, Case, cutoffs_of, ways_of
+from experiments.benchmarks.cases import FORWARD, GRADIENTS, NATS, STEP, Case, options_of, ways_of
 from experiments.benchmarks.floor import Product
+from tfsoftmax.lm.head_names import HEAD_NAMES
 
 LEARNING_RATE = 0.1
 PADDED = types.MappingProxyType({  # steps, and the share of their positions that is padding
@@ -17,13 +18,12 @@ PADDED = types.MappingProxyType({  # steps, and the share of their positions tha
 
 def padding_suite(vocab_size):
     """Steps with padding, which is not computed, against steps of the other positions alone."""
-    in_batch = {"num_samples": None, "sampler": "in_batch"}
+    in_batch = "SampledSoftmax, InBatch", "sampled", {"num_samples": None, "sampler": "in_batch"}
+    heads = [(HEAD_NAMES[head][0], head, options_of(head, vocab_size))
+             for head in ("full", "sampled", "adaptive", "tree")]
     return [
-        case for name, head, options in (
-            ("FullSoftmax", "full", {}), ("SampledSoftmax", "sampled", {}),
-            ("AdaptiveSoftmax", "adaptive", {"cutoffs": cutoffs_of(vocab_size)}),
-            ("TreeSoftmax", "tree", {}), ("SampledSoftmax, InBatch", "sampled", in_batch),
-        ) for case in ways_of(name, "padding", head, ("the rest alone",), tuple(PADDED), options)
+        case for name, head, options in (*heads, in_batch)
+        for case in ways_of(name, "padding", head, ("the rest alone",), tuple(PADDED), options)
     ]
 
 

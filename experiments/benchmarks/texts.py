@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.benchmarks.cases import cutoffs_of, ways_of
+from experiments.benchmarks.cases import options_of, ways_of
 from experiments.benchmarks.floor import Product
 from experiments.benchmarks.problem import sentences_by_zipf
 from experiments.benchmarks.programs import Program, parameters_of
@@ -17,11 +17,11 @@ def suite(vocab_size):
     """Sentences and n-best lists scored by `Scorer`, against simpler ways to the same numbers."""
     result = []
     for head in ("full", "adaptive", "tree", "nce"):
-        options = {"cutoffs": cutoffs_of(vocab_size)} if head == "adaptive" else {}
         of_sentences = (ALONE,) if head == "nce" else (ALONE, FULL_LOGITS)
         for measure, ways in (("score", of_sentences), ("rescore", (APART,))):
             name = f"{HEAD_NAMES[head][0]}, {measure}"
-            result += ways_of(name, "texts", head, ways, (measure,), options)
+            result += ways_of(
+                name, "texts", head, ways, (measure,), options_of(head, vocab_size))
     return result
 
 

@@ -10,7 +10,7 @@ import tempfile
 import types
 from pathlib import Path
 
-from experiments.benchmarks.cases import Case, cutoffs_of, ways_of
+from experiments.benchmarks.cases import Case, options_of, ways_of
 from experiments.benchmarks.problem import sentences_by_zipf
 from experiments.benchmarks.programs import Program, built_head, parameters_of
 from experiments.benchmarks.runtimes import RUNTIMES
@@ -66,13 +66,10 @@ def suite(vocab_size):
     ]
     for head in ("adaptive", "tree"):
         search += ways_of(HEAD_NAMES[head][0], "top_k", head, (ALL_LOG_PROBS,), tuple(TOP_KS))
-    cutoffs = {"cutoffs": cutoffs_of(vocab_size)}
     search += [
-        Case(f"LSTM and {HEAD_NAMES[head][0]}", "texts", head, options, does, measures=(does,))
-        for does, head, options in (
-            ("score", "adaptive", cutoffs), ("rescore", "adaptive", cutoffs),
-            ("generate", "full", {}),
-        )
+        Case(f"LSTM and {HEAD_NAMES[head][0]}", "texts", head, options_of(head, vocab_size), does,
+             measures=(does,))
+        for does, head in (("score", "adaptive"), ("rescore", "adaptive"), ("generate", "full"))
     ]
     text, short = {"sentences": 120_000}, {"sentences": 2_000}
     others = ("tokenizers", "sentencepiece")
@@ -193,8 +190,9 @@ def likeliest_head(name, problem):
     """
     import numpy as np
 
-    adaptive = {"cutoffs": cutoffs_of(problem.vocab_size), "use_bias": True}
-    options = adaptive if name == "adaptive" else {}
+    options = options_of(name, problem.vocab_size)
+    if options:
+        options["use_bias"] = True
     head, _ = built_head(Case(name, "head", name, options), problem)
     counts = problem.counts()
     rng = np.random.default_rng(0)

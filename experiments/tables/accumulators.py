@@ -15,17 +15,13 @@ Hardware and hours: each run has one core, which it shares with other work, and 
 minutes.
 """
 
-import dataclasses
-
 from experiments.framework.seeds import seeded
 from experiments.tables.million import CUTOFFS, run
 
 HEADS = {"adaptive": {"cutoffs": CUTOFFS, "projection_factor": 2}, "sampled": {}}
 
 
-def _run(head, accumulator):
-    own = run(f"{head}-{accumulator}", head, HEADS[head])
-    return dataclasses.replace(own, training={**own.training, "accumulator": accumulator})
-
-
-RUNS = seeded([_run(head, kind) for head in HEADS for kind in ("element", "row")], (1, 2))
+RUNS = seeded([
+    run(f"{head}-{kind}", head, options, accumulator=kind)
+    for head, options in HEADS.items() for kind in ("element", "row")
+], (1, 2))

@@ -49,19 +49,21 @@ The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 
 Perplexities of different corpora cannot be compared, but their ratios to full softmax can.
 """
 
+import dataclasses
+
 from experiments.framework.definition import Run
-from experiments.framework.seeds import seeded
+from experiments.framework.seeds import group, seeded
 
 SEEDS = (1, 2, 3)
 
 
-def run(name, head, valid=None, test=None, **options):
+def run(name, head, valid=None, test=None, training=(), **options):
     """A run of the preset `jiang`, until two epochs bring no gain."""
     return Run(
         name=name,
         preset="jiang",
         model={"head": head, "head_options": options},
-        training={"epochs": 40, "patience": 2},
+        training={"epochs": 40, "patience": 2, **dict(training)},
         paper={"perplexity": valid, "test_perplexity": test} if valid else {},
     )
 
@@ -79,3 +81,12 @@ RUNS = seeded([
     run("nce", "nce", 139.79, 137.35),
     run("blackout", "blackout", 137.68, 135.49),
 ], SEEDS)
+
+
+def trees_and_full(training):
+    """Full softmax and the four trees, without their seeds, trained in another way."""
+    names = ("tree-brown", "tree-huffman", "tree-alphabetical", "tree-random", "full")
+    return [
+        dataclasses.replace(run, name=group(run.name), training=training)
+        for run in RUNS if run.name.endswith("seed1") and group(run.name) in names
+    ]

@@ -25,23 +25,15 @@ Hardware and hours: each run has one core, which it shares with other work, and 
 minutes. The runs of Huffman and of 1,000 clusters are those of `jiang`.
 """
 
-import dataclasses
-
 from experiments.framework.seeds import seeded
 from experiments.tables import jiang
-
-
-def _at_rate(rate):
-    run = jiang.run(f"huffman-rate-{rate}", "tree", tree="huffman")
-    return dataclasses.replace(run, training={**run.training, "learning_rate": rate})
-
 
 RUNS = seeded([
     jiang.run("huffman", "tree", tree="huffman"),
     *(jiang.run(f"brown-{classes}", "tree", tree=f"{{data}}/brown-{classes}.paths")
       for classes in (30, 100, 300)),
     jiang.run("brown-1000", "tree", tree=jiang.BROWN),
-    _at_rate(0.003),
-    _at_rate(0.0003),
+    *(jiang.run(f"huffman-rate-{rate}", "tree", training={"learning_rate": rate}, tree="huffman")
+      for rate in (0.003, 0.0003)),
     jiang.run("balanced", "tree", tree="balanced"),
 ], (1,))

@@ -8,7 +8,7 @@ CUTOFFS = [900, 5000]  # section 5.1.2.2: a shortlist of 9 %, half of the words 
 LARGE_STEPS = {"learning_rate": 0.5, "clip_norm": 5.0}
 
 
-def run(name, head, options=None, paper=None, dropout=0.25):
+def run(name, head, options=None, paper=None, dropout=0.25, **training):
     """A run of table 4.5, but for units and steps, until two epochs bring no gain.
 
     The rate is halved after an epoch that gains less than one unit of perplexity. A gain of less
@@ -22,7 +22,8 @@ def run(name, head, options=None, paper=None, dropout=0.25):
             "embedding_units": 128, "dropout": dropout,
         },
         training={
-            "epochs": 50, "patience": 2, "min_delta": 0.1, "decay_when": 1.0, **LARGE_STEPS
+            "epochs": 50, "patience": 2, "min_delta": 0.1, "decay_when": 1.0, **LARGE_STEPS,
+            **training,
         },
         paper=paper or {},
         scale="a quarter of the paper's units, a million words",

@@ -33,15 +33,13 @@ Perplexities of different corpora cannot be compared, but their order can.
 
 import dataclasses
 
-from experiments.framework.seeds import group, seeded
+from experiments.framework.seeds import seeded
 from experiments.tables import jiang
 
-HEADS = ("tree-brown", "tree-huffman", "tree-alphabetical", "tree-random", "full")
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "epochs": 12}
 
 RUNS = seeded([
-    *(dataclasses.replace(run, name=group(run.name), training=SGD)
-      for run in jiang.RUNS if run.name.endswith("seed1") and group(run.name) in HEADS),
+    *jiang.trees_and_full(SGD),
     dataclasses.replace(
         jiang.run("tree-shuffled", "tree", tree="{data}/huffman-shuffled.paths"), training=SGD),
 ], (1,))

@@ -20,14 +20,7 @@ The paper's values: exact perplexities on Penn Treebank (vocabulary 10,000; 0.9 
 Perplexities of different corpora cannot be compared, but their ratios to full softmax can.
 """
 
-import dataclasses
-
-from experiments.framework.seeds import group, seeded
+from experiments.framework.seeds import seeded
 from experiments.tables import jiang
 
-HEADS = ("tree-brown", "tree-huffman", "tree-alphabetical", "tree-random", "full")
-
-RUNS = seeded([
-    dataclasses.replace(run, name=group(run.name), training={"epochs": 6})
-    for run in jiang.RUNS if run.name.endswith("seed1") and group(run.name) in HEADS
-], (1,))
+RUNS = seeded(jiang.trees_and_full({"epochs": 6}), (1,))

@@ -37,7 +37,6 @@ WORDS = ["<unk>", "<eos>", *(f"w{i}" for i in range(V - 2))]
     ("self_organised", {"frequency_budget": -0.1, "counts": COUNTS}),
     ("self_organised", {"gamma": INF, "counts": COUNTS}),
     ("self_organised", {"counts": [NAN] * V}), ("self_organised", {"counts": "many"}),
-    ("nce", {"train_z": 1, "num_samples": 3}), ("nce", {"train_z": "no", "num_samples": 3}),
     ("char_cnn", {"words": 3}), ("char_cnn", {"words": ["a"] * 3}),
     ("class", {"num_classes": 5.5}), ("class", {"num_classes": True}), ("tree", {"tree": {}}),
 ])

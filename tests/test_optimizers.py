@@ -210,13 +210,6 @@ def test_fit_learns_and_leaves_rows_of_earlier_batches_alone(rule):
     assert (after[15:30] != before[15:30]).any()
 
 
-@pytest.mark.parametrize("name", ["Adagrad", "SGD", "Adam", "AdamW"])
-def test_config_round_trip_does_not_fall_back_to_the_class_of_keras(name):
-    config = keras.optimizers.serialize(getattr(optimizers, name)(0.25))
-    assert config["registered_name"] == f"tfsoftmax>{name}"
-    assert type(keras.optimizers.get(config)) is getattr(optimizers, name)
-
-
 def test_loss_scaling_is_undone_and_a_step_that_is_not_finite_skipped():
     plain = variables()
     optimizers.Adagrad(0.1).apply(gradients(0, every_row=False), plain)

@@ -126,10 +126,11 @@ class Killed(keras.callbacks.Callback):
 
 def with_callbacks(folder):
     """Trains with Keras's callbacks, is killed and goes on, then saves and exports."""
+    strategy = strategy_here()
     folder = tempfile.mkdtemp(dir=folder)  # each worker needs its own
     validation = {"validation_data": [model_and_data()[1][name] for name in ("x", "y")]}
     models = []
-    with strategy_here().scope():
+    with strategy.scope():
         for _ in range(2):
             models.append(model_and_data())
     for (model, options), others in zip(models, ([Killed()], [])):

@@ -269,8 +269,6 @@ def test_each_step_draws_anew_and_the_seed_decides():
     (SampledSoftmax, {"num_samples": 0}, "`num_samples` must be a positive integer.*0"),
     (SampledSoftmax, {"keep": 9}, r"`keep` must lie in \[1, num_samples=8\].*9"),
     (SampledSoftmax, {"keep": 2}, "`keep` must be None for a sampler with replacement"),
-    (SampledSoftmax, {"sampler": "zipf"}, "`sampler` must be one of .*'zipf'"),
-    (SampledSoftmax, {"sampler": "unigram"}, "`counts` must be given"),
     (
         SampledSoftmax,
         {"num_samples": 14, "sampler": "uniform", "sampler_options": {"unique": True}},

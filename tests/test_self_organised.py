@@ -68,12 +68,6 @@ def test_log_probs_and_gradients_equal_naive_tensorflow(use_bias):
         assert_all_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_every_cluster_has_words_within_the_limit():
-    head = built()
-    sizes = np.bincount(head.clusters)
-    assert len(sizes) == 7 and sizes.min() > 0 and sizes.max() <= 1.5 * np.sqrt(V)
-
-
 def test_preferences_are_smoothed_log_probabilities():
     """Equation 9, occurrence by occurrence, for words that stand once in a batch."""
     head, kept = built(), 1 - 1 / np.maximum(counts(), 1)

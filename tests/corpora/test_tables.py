@@ -22,7 +22,7 @@ def lines(path, **options):
 
 def json_lines(path, texts=TEXTS, field="text"):
     data = "".join(json.dumps({"id": n, field: text}) + "\n" for n, text in enumerate(texts))
-    with (gzip.open if path.name.endswith(".gz") else open)(path, "wb") as file:
+    with (gzip.open if path.name.lower().endswith(".gz") else open)(path, "wb") as file:
         file.write(data.encode())
     return path
 
@@ -46,15 +46,10 @@ def test_the_lines_of_texts_in_a_field_are_read(tmp_path, name, write, block_byt
     assert lines(tmp_path / name, block_bytes=block_bytes, field="content") == LINES
 
 
-@pytest.mark.parametrize("name", ["a.ndjson", "a.json", "A.JSONL", "a.Jsonl.gz", "A.PARQUET"])
+@pytest.mark.parametrize("name", ["a.ndjson", "a.json", "A.JSONL", "A.Jsonl.GZ", "A.PARQUET"])
 def test_names_of_tables_may_end_in_other_ways(tmp_path, name):
     write = parquet if name.endswith("PARQUET") else json_lines
     assert lines(write(tmp_path / name)) == LINES
-
-
-def test_names_of_compressed_files_may_be_in_upper_case(tmp_path):
-    path = json_lines(tmp_path / "a.jsonl.gz").rename(tmp_path / "A.JSONL.GZ")
-    assert lines(path) == LINES
 
 
 @pytest.mark.parametrize("name, write, place", [

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import text_files
 from tokenizer_files import TEXT, byte_level, lower_case
 
 from refusals import refused
@@ -13,7 +14,6 @@ from tfsoftmax.corpora import tokenizers
 from tfsoftmax.corpora.config import PrepareConfig
 from tfsoftmax.corpora.counting import Tally, count, kept_vocabulary
 from tfsoftmax.corpora.piece_training import train_sentencepiece
-from tfsoftmax.corpora.pipeline import batches
 from tfsoftmax.corpora.prepare import prepare, summary
 from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.corpora.tokenizers import Tokenizer, Words, load_tokenizer, word_numbers
@@ -47,15 +47,15 @@ def trained(request, tmp_path_factory):
     return load_tokenizer(path)
 
 
-def write_texts(folder, **texts):
+TEXTS = {"train": TEXT, "valid": [s for s in HARD if s != "\r"]}
+
+
+def config(tmp_path, tokenizer="sentencepiece", texts=TEXTS, **changes):
+    settings = {"streams": 3, "time_steps": 5, "order": "text", "tokenizer": tokenizer}
     for name, lines in texts.items():
-        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
-    return {name: str(folder / f"{name}.txt") for name in texts}
-
-
-def config(tmp_path, tokenizer="sentencepiece", **changes):
-    files = write_texts(tmp_path, train=TEXT, valid=[s for s in HARD if s != "\r"])
-    settings = {"streams": 3, "time_steps": 5, "order": "text", "tokenizer": tokenizer, **files}
+        path = tmp_path / f"{name}.txt"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
+        settings[name] = str(path)
     if tokenizer.startswith("sentencepiece"):
         settings["max_vocab"] = 310
     return PrepareConfig("text", str(tmp_path / "out"), **settings | changes)
@@ -67,18 +67,7 @@ def prepared(tmp_path, *tokenizer, **changes):
 
 def read_back(corpus, split, tokenizer):
     """The sentences of a corpus in the order of the text, as its targets spell them."""
-    streams = [[] for _ in range(corpus.streams)]
-    for _, next_words, weights in batches(corpus, split).as_numpy_iterator():
-        for stream, row, weight in zip(streams, next_words, weights):
-            stream += row[weight > 0].tolist()
-    sentences, pieces = [], []
-    for piece in corpus.vocabulary.decode(sum(streams, [])):
-        if piece == EOS:
-            sentences.append(tokenizer.decode(pieces))
-            pieces = []
-        else:
-            pieces.append(piece)
-    return sentences
+    return [tokenizer.decode(line.split()) for line in text_files.read_back(corpus, split)]
 
 
 @pytest.mark.parametrize("text", HARD)
@@ -175,11 +164,8 @@ def letters(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("order", ["text", "shuffled"])
 def test_a_corpus_of_pieces_has_every_sentence_once(tmp_path, letters, order):
-    files = write_texts(tmp_path, train=["the cat ", "", " a  cat"] * 9, valid=["a1", "b c"])
-    corpus = prepare(
-        PrepareConfig("text", str(tmp_path / "out"), order=order, tokenizer=letters, streams=2,
-                      time_steps=4, **files), progress=False,
-    )
+    texts = {"train": ["the cat ", "", " a  cat"] * 9, "valid": ["a1", "b c"]}
+    corpus = prepared(tmp_path, letters, texts, order=order)
     found = read_back(corpus, "train", Letters())
     expected = ["the cat ", " a  cat"] * 9
     assert (found if order == "text" else sorted(found)) == (
@@ -193,24 +179,17 @@ def test_a_corpus_of_pieces_has_every_sentence_once(tmp_path, letters, order):
 
 def test_a_corpus_has_the_lines_of_which_the_tokenizer_makes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizers, "SentencePieces", lambda path: Known())
-    files = write_texts(tmp_path, train=["a b", "ππ", "b"] * 9)
     (tmp_path / "a.model").write_text("known")
-    corpus = prepare(
-        PrepareConfig("text", str(tmp_path / "out"), order="text", streams=2, time_steps=4,
-                      tokenizer=str(tmp_path / "a.model"), **files), progress=False,
-    )
+    corpus = prepared(tmp_path, str(tmp_path / "a.model"), {"train": ["a b", "ππ", "b"] * 9})
     assert read_back(corpus, "train", Known()) == ["a b", "", "b"] * 9
     assert corpus.split("train").changed_lines == 9 and not corpus.split("train").is_restorable
 
 
 def test_a_corpus_does_not_depend_on_the_kind_of_line_ends(tmp_path, letters):
     splits = []
-    for end in ("\n", "\r\n"):
-        (tmp_path / "a.txt").write_text(f"the cat{end}{end}a cat{end}" * 9, newline="")
-        corpus = prepare(
-            PrepareConfig("text", str(tmp_path / "out"), train=str(tmp_path / "a.txt"), streams=2,
-                          time_steps=4, tokenizer=letters, overwrite=True), progress=False,
-        )
+    for end in ("", "\r"):
+        texts = {"train": [f"the cat{end}", end, f"a cat{end}"] * 9}
+        corpus = prepared(tmp_path, letters, texts, overwrite=True)
         splits.append(corpus.split("train"))
     assert splits[0] == splits[1] and splits[1].is_restorable
     assert splits[1].text_bytes == 9 * len("the cat\na cat\n")

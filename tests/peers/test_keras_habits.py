@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from cases import CASES, UNITS, built, positions, randomise, rewind
 from keras_helper import B, T, V, compiled, data
-from tfsoftmax import AdaptiveEmbedding, Perplexity, SoftmaxLoss, optimizers
+from tfsoftmax import AdaptiveEmbedding, Perplexity, SoftmaxLoss
 
 WORDS, LABELS, WEIGHTS = data()
 
@@ -70,25 +70,6 @@ def test_a_backup_restores_the_run_and_its_samples(tmp_path):
     resumed = fit(backup(False))
     assert len(resumed) == 1
     np.testing.assert_allclose(resumed[0], fit()[1], rtol=1e-5)
-
-
-def test_averages_of_a_head_are_swapped_in_for_evaluation():
-    optimizer = optimizers.Adagrad(0.5, use_ema=True, ema_momentum=0.75)
-    model, averages = compiled("sampled", optimizer=optimizer), None
-    for i in range(3):
-        model.train_on_batch(*Batches()[i])
-        weights = [w.numpy() for w in model.trainable_weights]
-        averages = [0.75 * a + 0.25 * w for a, w in zip(averages or weights, weights)]
-    batch = WORDS[:B], LABELS[:B]
-    swapped, _ = model.evaluate(*batch, callbacks=[keras.callbacks.SwapEMAWeights()], verbose=0)
-    for weight, value in zip(model.trainable_weights, weights):
-        np.testing.assert_allclose(weight, value, rtol=1e-5, atol=1e-6)
-    plain, _ = model.evaluate(*batch, verbose=0)
-    for weight, value in zip(model.trainable_weights, averages):
-        weight.assign(value)
-    wanted, _ = model.evaluate(*batch, verbose=0)
-    np.testing.assert_allclose(swapped, wanted, rtol=1e-5)
-    assert abs(plain - wanted) > 1e-3
 
 
 # Masks

@@ -10,7 +10,7 @@ import pytest
 import keras_helper as base
 import tfsoftmax
 from cases import CASES, UNITS, built, language_model, positions
-from runs_helper import MODEL, assert_same_weights, tool, train
+from runs_helper import MODEL, assert_same_weights, error_of, saved_run, tool, train
 from tfsoftmax import NCE, EffectiveSampleSize, FullSoftmax, Normaliser, SampledSoftmax
 from tfsoftmax.metrics import NatsByFrequency
 from tfsoftmax.runs import runs
@@ -139,6 +139,17 @@ def test_heads_train_and_report_from_the_command_line(corpus, tmp_path):
     starts = [start for start in starts if start.isdigit() and result[f"tokens_{start}"]]
     together = sum(result[f"tokens_{start}"] * result[f"nats_{start}"] for start in starts)
     np.testing.assert_allclose(together, result["nats_per_token"], rtol=1e-4)
+
+
+def test_the_command_refuses_a_normaliser_that_the_head_does_not_have(corpus, tmp_path):
+    config = dataclasses.replace(MODEL, head="tree")
+    model = tfsoftmax.language_model(config, corpus.vocabulary, streams=4)
+    saved_run(tmp_path / "run", config, corpus.vocabulary, model)
+    flags = f"--data={corpus.directory}", "--split=valid", "--normaliser"
+    assert error_of("evaluate", f"--run={tmp_path / 'run'}", *flags) == (
+        "error: `normaliser` must be given for a head with one score for each word. Received: "
+        "TreeSoftmax\n"
+    )
 
 
 def test_a_resumed_run_draws_the_samples_that_were_to_come(corpus, tmp_path):

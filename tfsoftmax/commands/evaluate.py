@@ -31,6 +31,7 @@ from collections.abc import Callable
 
 from tfsoftmax.commands.program import load_tensorflow
 from tfsoftmax.commands.shared import Devices, corpus_of, fork_workers, started_workers
+from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.conditions import excludes
 from tfsoftmax.support.textio import json_line
 
@@ -111,6 +112,9 @@ def evaluate(options: EvaluateOptions, devices: Devices, task, prepare: Callable
         model, _, loaded = runs.load(
             run.directory, rows, corpus.shape.get("time_steps"), workers=workers, task=task
         )
+        head, (method, heads) = model.get_layer("head"), Normaliser.needs
+        expect(not options.normaliser or hasattr(head, method), "normaliser",
+               f"be given for {heads}", received=type(head).__name__)
         metrics = head_metrics(model) + ([Normaliser()] if options.normaliser else [])
         metrics += [NatsByFrequency(corpus.vocabulary.counts)] if options.by_frequency else []
     finish = prepare(run, model, corpus, workers)

@@ -51,7 +51,7 @@ test-hub:
 	$(MAKE) .venv-hub/.installed-hub VENV=.venv-hub
 	.venv-hub/bin/python -m pytest tests/test_hub.py
 
-# Every head in SavedModel, LiteRT, ONNX Runtime and OpenVINO: about half an hour.
+# Every head in SavedModel, LiteRT, ONNX Runtime and OpenVINO: over half an hour.
 test-exporters:
 	$(MAKE) .venv-exporters/.installed-exporters VENV=.venv-exporters
 	.venv-exporters/bin/python -m pytest tests/exporters

@@ -37,7 +37,9 @@ def full_step(
     hidden, kernel, bias, labels, weights, soft_cap=None, label_smoothing=0.0, z_loss=0.0
 ):
     """Losses and nats of each position, and [dh, dW, db] of Σ weights · losses."""
-    hidden, kernel, bias, weights = (np.float64(x) for x in (hidden, kernel, bias, weights))
+    hidden, kernel, bias, weights = (
+        np.asarray(x, np.float64) for x in (hidden, kernel, bias, weights)
+    )
     logits, slope = hidden @ kernel.T + bias, 1.0
     if soft_cap:
         logits = soft_cap * np.tanh(logits / soft_cap)

@@ -139,6 +139,21 @@ def test_positions_that_the_loss_ignores_are_not_observed(ignored):
     assert np.isfinite(nats)
 
 
+@pytest.mark.parametrize("policy", ["bfloat16", "float16", "float64"])
+def test_what_was_observed_is_saved_with_the_model(policy, set_policy, through_a_file):
+    set_policy(policy)
+    words = keras.Input((5,), dtype="int32")
+    hidden = keras.layers.Embedding(V, UNITS)(words)
+    head = NCE(V, S, "online_bigram", counts=counts(V), shared_samples=False, seed=1)
+    model = keras.Model(words, head(PreviousWord()([hidden, words])))
+    model.compile("sgd", tfsoftmax.SoftmaxLoss())
+    x = np.random.default_rng(0).integers(0, V, (8, 5))
+    model.fit(x, x[:, ::-1], verbose=0)
+    again = through_a_file(model).layers[-1].sampler
+    np.testing.assert_array_equal(q_after(again), q_after(head.sampler))
+    assert again.total.numpy().sum() > 0
+
+
 def observed_on_two_replicas():
     """The copies of the weights on each replica after each half of a batch was observed."""
     strategy = strategy_here()

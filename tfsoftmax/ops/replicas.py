@@ -14,15 +14,14 @@ from tfsoftmax.support.arguments import ArrayLike, expect
 
 
 def add_state(
-    layer: keras.layers.Layer, name: str, shape: Sequence[int], dtype: str | None = None,
+    layer: keras.layers.Layer, name: str, shape: Sequence[int], dtype: str = "float32",
     initializer: str | Callable = "zeros",
 ) -> keras.Variable:
     """Adds a weight that training changes, but no gradient, in all replicas in the same way.
 
     Args:
         layer: the layer that owns the weight.
-        name, shape: of the weight.
-        dtype: of the weight; None for that of the layer's weights.
+        name, shape, dtype: of the weight.
         initializer: as in `keras.layers.Layer.add_weight`.
     """
     return layer.add_weight(

@@ -117,7 +117,8 @@ class SamplingHead(Shards):
         draws = drawn is self.sampler or self.num_samples is not None
         expect(
             not (may_be_drawn and draws), "not_items", "be among the words that the sampler "
-            "excludes: give it by its name, or give a samplers.Excluding", self.not_items,
+            "excludes: give it by its name, or give a samplers.Excluding, to InBatch as `extra`",
+            self.not_items,
         )
         self.not_items = tuple(sorted({*self.not_items, *self.sampler.exclude}))
 

@@ -1,6 +1,5 @@
 """Search with an index: the words of the exact `top_k`, wherever the index finds them."""
 
-import os
 import subprocess
 import sys
 
@@ -11,6 +10,7 @@ import tensorflow as tf
 
 import tfsoftmax
 from cases import CASES, UNITS, assert_all_equal, built, positions
+from experiments.benchmarks.search import with_weights
 from refusals import refused
 from test_bigram_sampler import ngram
 from test_search_estimate import BIAS, HIDDEN, KERNEL, D, V
@@ -26,11 +26,7 @@ LINEAR = [c for c, h in HEADS.items() if isinstance(h, LinearHead) and not isins
 
 @pytest.fixture(scope="module")
 def head():
-    head = tfsoftmax.FullSoftmax(V)
-    head.build((None, D))
-    head.kernel.assign(KERNEL)
-    head.bias.assign(BIAS)
-    return head
+    return with_weights(tfsoftmax.FullSoftmax(V), KERNEL, BIAS)
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +99,7 @@ def test_an_index_finds_the_likeliest_words_and_scores_them_exactly(head, kind):
 
 def test_a_graph_does_not_follow_the_biases_alone():
     """Where biases vary more than the units of the kernel, as they do in trained heads."""
-    head = tfsoftmax.FullSoftmax(V)
-    head.build((None, D))
-    head.kernel.assign(KERNEL / 30)
-    head.bias.assign(BIAS)
+    head = with_weights(tfsoftmax.FullSoftmax(V), KERNEL / 30, BIAS)
     index = WordIndex(head, "hnsw", candidates=100)
     assert index.recall(head, 30 * HIDDEN, 10) > 0.98  # 0.64 if they are not scaled
 
@@ -169,10 +162,7 @@ def test_the_sample_is_that_of_its_seed_and_of_the_counts(head):
 
 
 def test_half_precision():
-    head = tfsoftmax.FullSoftmax(V, dtype="mixed_bfloat16")
-    head.build((None, D))
-    head.kernel.assign(KERNEL)
-    head.bias.assign(BIAS)
+    head = with_weights(tfsoftmax.FullSoftmax(V, dtype="mixed_bfloat16"), KERNEL, BIAS)
     index = WordIndex(head, "hnsw", candidates=100, samples=V)
     exact, found = head.top_k(HIDDEN, 5), head.top_k(HIDDEN, 5, index=index)
     assert found[1].dtype == tf.float32
@@ -214,11 +204,7 @@ def test_an_index_beside_a_keras_file_in_another_process(tmp_path):
         "index = tfsoftmax.search.WordIndex.load('model.index', head)\n"
         "np.savez('found.npz', *index.likeliest(head, np.load('hidden.npy'), 6))\n"
     )
-    paths = [p for p in sys.path if p]
-    subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, check=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     found = index.likeliest(model.get_layer("head"), HIDDEN, 6)
     with np.load(tmp_path / "found.npz") as other:
         for name, values in zip(sorted(other), found):

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from tfsoftmax.partitions import code_files
 from tfsoftmax.support import whole_files
+from tfsoftmax.support.vocabulary import Vocabulary
 
 
 def test_a_full_disk_names_the_file(tmp_path):
@@ -55,6 +57,20 @@ def test_what_is_written_goes_along_a_link_and_to_a_device(tmp_path):
         with whole_files.writing("/dev/full") as file:
             file.write("text")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+@pytest.mark.parametrize("end", [".gz", ".xz", ".BZ2", ""])
+def test_what_is_written_is_compressed_as_its_name_says_and_read_again(tmp_path, end):
+    vocabulary, codes = Vocabulary(["<eos>", "<unk>", "müde"], [3, 2, 1]), ["0", "10", "11"]
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        vocabulary.save(folder / f"words.txt{end}")
+        code_files.write_codes(folder / f"x.paths{end}", codes, vocabulary.words, vocabulary.counts)
+    assert Vocabulary.load(folder / f"words.txt{end}").words == vocabulary.words
+    assert code_files.read_codes(folder / f"x.paths{end}", vocabulary.words) == codes
+    written = (folder / f"x.paths{end}").read_bytes()
+    assert written == (tmp_path / "a" / f"x.paths{end}").read_bytes()
+    assert written.startswith({".gz": b"\x1f\x8b", ".xz": b"\xfd7z", ".BZ2": b"BZh"}.get(end, b"0"))
 
 
 def test_a_path_that_cannot_be_written_is_found_before(tmp_path):

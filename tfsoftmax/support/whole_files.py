@@ -1,10 +1,13 @@
 """Writes files that are whole: a reader, or a crash, finds the old content or the new one."""
 
+import bz2
 import contextlib
 import errno
 import functools
+import gzip
 import hashlib
 import io
+import lzma
 import os
 import re
 import secrets
@@ -16,6 +19,12 @@ from collections.abc import Iterator
 from typing import BinaryIO, TextIO
 
 PARTIAL = ".partial"  # the end of the names of files and folders that are being written
+COMPRESSED = {  # {end of a name: opens an open binary file so as to write to it compressed}
+    # Without a name and a time in it, the same text makes the same bytes.
+    ".gz": lambda raw: gzip.GzipFile("", "wb", 6, raw, mtime=0),
+    ".xz": lambda raw: lzma.open(raw, "wb"),
+    ".bz2": lambda raw: bz2.open(raw, "wb"),
+}
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
@@ -23,8 +32,9 @@ NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 def writing(path: str | os.PathLike) -> Iterator[TextIO]:
     """Opens a UTF-8 file to write to, as `written_whole` does, but follows links.
 
-    What is no file, such as a pipe, is written to as it is. So are standard output and standard
-    error, also where they are redirected to a file.
+    Files whose names end in .gz, .xz or .bz2 are compressed, as `textio` expects them. What is no
+    file, such as a pipe, is written to as it is. So are standard output and standard error, also
+    where they are redirected to a file.
     """
     stream = _stream_at(path)
     if stream is not None:
@@ -37,7 +47,7 @@ def writing(path: str | os.PathLike) -> Iterator[TextIO]:
         with errors_name(path), open(path, "w", encoding="utf-8") as file:
             yield file
         return
-    with written_whole(target) as binary:
+    with written_whole(target) as raw, _compressed(raw, path) as binary:
         file = io.TextIOWrapper(binary, encoding="utf-8")
         try:
             yield file
@@ -105,6 +115,12 @@ def written_whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
             raise
 
 
+def _compressed(raw, path):
+    """What compresses as the end of a path says while it is open, and else the file itself."""
+    end = os.path.splitext(path)[1].lower()
+    return COMPRESSED[end](raw) if end in COMPRESSED else contextlib.nullcontext(raw)
+
+
 def copy_whole(source: str, path: str) -> None:
     """Copies a file as `written_whole` does."""
     with open(source, "rb") as old, written_whole(path) as new:
@@ -112,8 +128,8 @@ def copy_whole(source: str, path: str) -> None:
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> None:
-    """Writes a file as `written_whole` does."""
-    with written_whole(path) as file:
+    """Writes a file as `written_whole` does, compressed if `writing` would compress it."""
+    with written_whole(path) as raw, _compressed(raw, path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 

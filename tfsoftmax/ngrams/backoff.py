@@ -141,7 +141,7 @@ class BackoffBigrams:
         """Writes an ARPA file of order 2, in which `<eos>` is <s> or </s> by its place.
 
         Args:
-            path: the file to write, UTF-8.
+            path: the file to write, UTF-8, compressed if it ends in .gz, .xz or .bz2.
             words: V str, the vocabulary, with `<eos>`.
 
         Raises:

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import json
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 
@@ -41,6 +43,13 @@ def run(tmp_path_factory):
     run.start(description(corpus, config, TrainingConfig()), corpus.vocabulary)
     run.checkpoints.save(weight_variables(model), {"step": 1}, best=True)
     return run.directory
+
+
+def test_the_example_of_the_page_runs(run):
+    page = pathlib.Path(__file__).parents[2] / "docs" / "summaries.md"
+    (block,), names = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL), {}
+    exec(block.replace("runs/pairs", run), names)
+    assert names["best"].words and names["best"].log_prob < 0
 
 
 @functools.cache

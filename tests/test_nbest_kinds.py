@@ -133,6 +133,8 @@ def test_lists_of_nemo_have_equally_many_lines_for_each_utterance(tmp_path):
     with pytest.raises(ValueError, match="bad.tsv, line 5: must be `text<TAB>score`"):
         nbest.read(tmp_path / "bad.tsv", beam_size=1)
     refused("`beam_size` must lie in", nbest.read, tmp_path / "preds.tsv", beam_size=0)
+    write(tmp_path, **{"empty.tsv": ""})
+    refused("empty.tsv: must hold n-best lists", nbest.read, tmp_path / "empty.tsv", beam_size=2)
     write(tmp_path, kaldi__words_text="u-1 cat\n", **{"d.json": '[{"id": "u", "hyps": ["cat"]}]'})
     refused("be given for a file of NeMo", nbest.read, tmp_path / "kaldi", beam_size=2)
     refused("d.json, line 1: must be `text<TAB>", nbest.read, tmp_path / "d.json", beam_size=2)

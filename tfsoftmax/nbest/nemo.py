@@ -28,7 +28,7 @@ def rows(lines: Iterable[tuple[str, str]], beam_size: int) -> Iterator[Row]:
         ValueError: a line does not have this format, or the last utterance has fewer lines.
     """
     check_positive(beam_size=beam_size)
-    count = 0
+    count, where = 0, ""
     for count, (where, line) in enumerate(lines, start=1):
         text, tab, score = line.partition("\t")
         expect(tab, f"{where}:", "be `text<TAB>score`", line[:200])

@@ -58,13 +58,13 @@ def deviation(results):
     """The standard deviation between seeds of the logarithm of the validation perplexity.
 
     Args:
-        results: `Path` of the results of all experiments. Runs with two seeds or more count, each
-            by its degrees of freedom.
+        results: `Path` of the results of all experiments, on all corpora. Runs with two seeds or
+            more count, each by its degrees of freedom.
 
     Returns:
         The pooled deviation; 0 if no run has two seeds.
     """
-    own = [values for path in results.glob("*/results.json")
+    own = [values for path in results.glob("**/*/results.json")
            for values in perplexities(kept(path)).values() if len(values) > 1]
     freedom = sum(len(values) - 1 for values in own)
     squares = sum((len(values) - 1) * _deviation(values) ** 2 for values in own)

@@ -88,12 +88,12 @@ def test_means_are_alike_within_what_seeds_explain(ours, other, deviation, found
 def test_the_deviation_is_pooled_over_finished_seeds_of_all_experiments(tmp_path):
     for experiment, runs in {
         "one": {"a-seed1": 1.00, "a-seed2": 1.02, "b-seed1": 5.0},
-        "two": {"a-seed1": -0.03, "a-seed2": 0.0, "a-seed3": 0.03, "single": 0.0},
+        "ptb/two": {"a-seed1": -0.03, "a-seed2": 0.0, "a-seed3": 0.03, "single": 0.0},
     }.items():
         rows = [{"name": name, "state": "finished", "perplexity": math.exp(nats)}
                 for name, nats in runs.items()]
         rows.append({"name": "b-seed2", "state": "unfinished", "perplexity": 1.0})
-        (tmp_path / experiment).mkdir()
+        (tmp_path / experiment).mkdir(parents=True)
         (tmp_path / experiment / "results.json").write_text(json.dumps(rows))
     assert seeds.deviation(tmp_path) == pytest.approx(
         math.sqrt((0.02 ** 2 / 2 + 2 * 0.03 ** 2) / 3))

@@ -131,7 +131,7 @@ def trained(corpus, tmp_path_factory):
 
 @pytest.mark.parametrize("method, name, head, option", [
     ("kmeans", "classes.txt", "class", "classes"), ("splits", "codes.txt", "tree", "tree"),
-    ("soul", "tree.json", "nary", "tree"),
+    ("soul", "tree.json.gz", "nary", "tree"),
 ])
 def test_groups_by_the_vectors_of_a_run_feed_the_heads(
     corpus, trained, tmp_path, method, name, head, option

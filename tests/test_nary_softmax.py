@@ -179,10 +179,10 @@ def test_a_vocabulary_gives_counts_and_words_beside_files(tmp_path):
     assert head.num_classes == 3  # and one for the words that the file lacks
     again = ClassSoftmax.from_config(json.loads(json.dumps(head.get_config())))
     assert again.classes.tolist() == head.classes.tolist() == [1, 0] * 3 + [2, 2]
-    path = tmp_path / "tree.json"
-    path.write_text(json.dumps([*GOLF_AND_VIOLIN, "<unk>", "<eos>"]))
-    head = head_for(vocabulary, NarySoftmax, tree=str(path))
-    assert head.tree.codes()[WORDS.index("soccer")] == [0, 2, 1]
+    for path in (tmp_path / "tree.json", tmp_path / "tree.json.gz"):
+        code_files.write_nested(path, [*GOLF_AND_VIOLIN, "<unk>", "<eos>"])
+        head = head_for(vocabulary, NarySoftmax, tree=str(path))
+        assert head.tree.codes()[WORDS.index("soccer")] == [0, 2, 1]
 
 
 @pytest.mark.parametrize("name, rule, make, vocab_size, layout", [

@@ -48,6 +48,7 @@ from tfsoftmax.commands.program import check_out, load_tensorflow, printable
 from tfsoftmax.commands.shared import checked_word_of, corpus_of
 from tfsoftmax.support.arguments import check_at_least, expect, refusal
 from tfsoftmax.support.conditions import needs, needs_above
+from tfsoftmax.support.textio import plain_name
 
 NEEDED = {"brown": ("data",), "file": ("data", "file", "format")}  # --run for the others
 BROWN_CLASSES = 1000
@@ -118,7 +119,7 @@ class ClusterOptions:
         for needed in NEEDED.get(self.method, ("run",)):
             expect(getattr(self, needed) is not None, needed,
                    f"be given for --method={self.method}", received=f"{needed}=None")
-        expect((self.method == "soul") == self.out.endswith(".json"), "out",
+        expect((self.method == "soul") == plain_name(self.out).endswith(".json"), "out",
                "end in .json for --method=soul, and only then", self.out)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tfsoftmax.partitions import code_files
 from tfsoftmax.partitions.tree import Tree
+from tfsoftmax.support import textio
 from tfsoftmax.support.arguments import (
     ArrayLike,
     check_exists,
@@ -305,7 +306,8 @@ def build(
 
 
 def _from_file(path, words):
-    nested = code_files.read_nested(path) if str(path).endswith(".json") else None
+    is_nested = textio.plain_name(path).endswith(".json")
+    nested = code_files.read_nested(path) if is_nested else None
     codes = code_files.read_codes(path, words) if nested is None else None
     try:
         if nested is None:

@@ -6,6 +6,7 @@ from tfsoftmax.corpora.records import Corpus
 from tfsoftmax.lm.config import ModelConfig, TrainingConfig
 from tfsoftmax.lm.head_options import known_of
 from tfsoftmax.support.manifests import check_file
+from tfsoftmax.support.textio import plain_name
 from tfsoftmax.support.whole_files import copy_whole, sha256_of
 
 FILES = "files"  # the folder of the copies in that of the run
@@ -49,7 +50,8 @@ def keep_copies(
     if corpus is not None and corpus.tokenizer is not None:
         paths[TOKENIZER] = corpus.tokenizer
     for option, path in paths.items():
-        name = option + os.path.splitext(path)[1]
+        root, _ = os.path.splitext(plain_name(path))
+        name = option + path[len(root) :]  # with all ends, such as .json.gz, which tell the form
         if described is None and os.path.isfile(path) and option != "pretrained":
             os.makedirs(directory, exist_ok=True)
             copy_whole(path, os.path.join(directory, name))

@@ -149,7 +149,8 @@ def _baseline(name, finished):
     def without_head(other):
         model, training = finished[other][0][0].configs()
         rest = dataclasses.replace(model, head="full", head_options={})
-        return (rest, dataclasses.replace(training, seed=0)), model.head
+        # Only the self-organised head reads `reassign_steps`.
+        return (rest, dataclasses.replace(training, seed=0, reassign_steps=1)), model.head
 
     own, head = without_head(name)
     if head == "full":

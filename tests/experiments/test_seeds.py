@@ -1,5 +1,6 @@
 """Facts about runs that differ only in their seed."""
 
+import dataclasses
 import json
 import math
 
@@ -52,6 +53,13 @@ def test_the_table_averages_finished_seeds_and_compares_with_full_softmax():
     assert lines[2] == ["full", "2", "2 to 3", "82.00 ± 2.00", "1.000", "100.00", "1.000",
                         "164.00 ± 4.00", "1.000"]
     assert lines[3] == ["tree", "1", "2", "99.00", "1.207", "125.00", "1.250", "198.00", "1.207"]
+
+
+def test_a_run_whose_words_choose_clusters_compares_with_full_softmax():
+    run, done = outcome("tree-seed1")
+    own = dataclasses.replace(run, model={"head": "self_organised"},
+                              training={**run.training, "reassign_steps": 57})
+    assert "| 99.00 | 1.238 |" in seeds.table([outcome("full-seed1"), (own, done)])
 
 
 @pytest.mark.parametrize("name", ["full-seed1", "tree-seed1"])

@@ -42,10 +42,11 @@ def test_iterations_bring_points_nearer_to_their_centres():
     assert spread(20) < spread(3) < spread(1)
 
 
-def test_frequent_words_hang_on_the_root_and_others_on_classes():
+@pytest.mark.parametrize("dtype", ["int64", "uint32"])
+def test_frequent_words_hang_on_the_root_and_others_on_classes(dtype):
     vectors, _ = clouds(4, 20)
     counts = np.random.default_rng(0).permutation(np.arange(80))
-    tree = kmeans.kmeans_tree(vectors, counts, in_root=5, classes=6)
+    tree = kmeans.kmeans_tree(vectors, counts.astype(dtype), in_root=5, classes=6)
     assert tree.vocab_size == 80
     assert set(np.flatnonzero(tree.depths == 1)) == set(np.argsort(-counts)[:5])
     assert tree.depths.max() == 2 and tree.sizes[0] <= 5 + 6

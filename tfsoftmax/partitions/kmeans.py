@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.ranks import frequency_ranks
 from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
 
@@ -42,7 +43,7 @@ def kmeans_tree(
     check_positive(dimensions=dimensions, iterations=iterations)
     expect(0 <= in_root <= len(counts), "in_root", f"lie in [0, {len(counts)}]", in_root)
     rng = np.random.default_rng(seed)
-    order = np.argsort(-np.asarray(counts), kind="stable")
+    order = frequency_ranks(counts).ids
     points = principal_components(vectors, dimensions)
 
     def node(words, number):

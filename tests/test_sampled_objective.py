@@ -103,6 +103,17 @@ def test_they_train_and_are_saved(objective, jit_compile, through_a_file):
     assert again.layers[-1].get_config() == head.get_config()
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_position_without_other_words_has_a_loss_of_its_label_alone(objective):
+    """As in a last batch of one position, whose sample is its own label."""
+    head = prepared(SampledObjective(V, None, objective, "in_batch", range(1, V + 1)))
+    hidden, labels = positions(V, 1)
+    loss, (gradient,) = with_gradients(head.training_loss, [head.kernel], hidden, labels)
+    assert loss.numpy() >= 0
+    if objective != "gbce":
+        assert loss.numpy() == 0 and not np.any(tf.convert_to_tensor(gradient))
+
+
 def test_a_loss_may_use_the_highest_score_alone():
     """Whose gradient touches one word at each position."""
     head = made(lambda label, words, copies: tf.reduce_max(words, axis=1) - label)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.options import ShardOptions
 from tfsoftmax.heads.sampling import SamplingHead
-from tfsoftmax.ops.criteria import Hits, Slopes
+from tfsoftmax.ops.criteria import LEFT_OUT, Hits, Slopes
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.support.arguments import ArrayLike, expect
 
@@ -64,7 +64,8 @@ def pairwise_softmax(
 ) -> tf.Tensor:
     """ln Σ m (2 σ(2 (u - t)))^(1/τ) / Σ m: softmax over pairs, whose terms are bounded.
 
-    2 σ(2 d) = 1 + tanh d replaces exp d, so a wrong label does not outweigh all other pairs.
+    2 σ(2 d) = 1 + tanh d replaces exp d, so a wrong label does not outweigh all other pairs. The
+    loss is zero where all words are left out.
 
     Args:
         label, words, copies: as in `bpr`.
@@ -79,9 +80,9 @@ def pairwise_softmax(
     Source: Yang et al. 2024 (PSL), with tanh; the mean over the words in the place of the sum.
     """
     logs = tf.math.log(2.0) - tf.math.softplus(-2 * (words - label[:, None]))
-    return tf.reduce_logsumexp(
-        logs / temperature + tf.math.log(copies), axis=1
-    ) - tf.math.log(tf.reduce_sum(copies))
+    log_sum = tf.reduce_logsumexp(logs / temperature + tf.math.log(copies), axis=1)
+    some = tf.reduce_any(words > LEFT_OUT / 2, axis=1)
+    return tf.where(some, log_sum - tf.math.log(tf.reduce_sum(copies)), 0.0)
 
 
 OBJECTIVES = {"bpr": bpr, "gbce": gbce, "pairwise_softmax": pairwise_softmax}

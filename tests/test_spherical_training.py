@@ -43,6 +43,25 @@ def test_fit_makes_one_step_for_each_batch_and_learns(kind, frozen, options):
     assert exact["loss"] == pytest.approx(np.mean(nats), rel=1e-4)
 
 
+def test_fit_may_build_the_head_of_a_model_of_ones_own():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = SphericalSoftmax(V, sgd_learning_rate=1.0)
+
+        def call(self, hidden, training=None):
+            return self.head(hidden, training=training)
+
+    model = Own()
+    model.compile("adam", SoftmaxLoss())
+    hidden, labels = positions(V, 9)
+    model.fit(hidden, labels, epochs=2, verbose=0)
+    factors = model.head.factors
+    assert int(factors.steps) == 2
+    rows = rows_of(model.head)
+    np.testing.assert_allclose(factors.moments, rows.T @ rows, rtol=1e-4, atol=1e-4)
+
+
 def test_weights_of_the_loss_scale_the_step():
     """`loss_weights` and the sample weights reach the rows as they reach other gradients."""
     moved = []

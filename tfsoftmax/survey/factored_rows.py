@@ -36,7 +36,8 @@ class FactoredRows(keras.layers.Layer):
         self.learning_rate, self.biases, self._start = learning_rate, biases, start
 
     def build(self):
-        start = tf.cast(self._start(), tf.float32)
+        with tf.init_scope():  # Keras may build the layer within a graph that it throws away
+            start = tf.cast(self._start(), tf.float32)
         size = start.shape[1]
         options = {"dtype": "float32", "trainable": False, "autocast": False}
         self.rows = self.add_weight(

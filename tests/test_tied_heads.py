@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from cases import assert_all_close, prepared, randomise, slow_unless, with_gradients
 from tfsoftmax import AdaptiveEmbedding, SoftmaxLoss, Vocabulary, with_items
-from tfsoftmax.heads import AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
+from tfsoftmax.heads import NCE, AdaptiveSoftmax, FullSoftmax, SampledSoftmax, TwoLevelSoftmax
 from tfsoftmax.lm.head_options import tied_embedding
+from tfsoftmax.survey import SphericalSoftmax
 
 V, D, T = 13, 8, 5
 WORDS = np.arange(2 * T, dtype=np.int32).reshape(2, T)
@@ -102,6 +103,25 @@ def test_the_update_of_lora_is_part_of_the_table(make):
     assert {name for name, c in zip(names, changed) if c} == {
         "lora_embeddings_a", "lora_embeddings_b"
     }
+
+
+@pytest.mark.parametrize("what, policy", [
+    (None, "mixed_bfloat16"), ("lora", "mixed_bfloat16"), ("lora", "mixed_float16"),
+    ("int8", "mixed_bfloat16"),
+])
+@pytest.mark.parametrize("make", [FullSoftmax, NCE, SphericalSoftmax])
+def test_scores_are_the_same_within_the_call_of_a_layer(make, what, policy):
+    embedding = keras.layers.Embedding(V, D, dtype=policy)
+    head = prepared(make(V, tied_to=embedding, dtype=policy), units=D)
+    if what == "lora":
+        embedding.enable_lora(2)
+        randomise(embedding)
+    elif what == "int8":
+        quantise(embedding, "int8")
+    hidden, labels = hidden_states(), np.arange(6)
+    for method in (head.log_prob, head.self_normalised_log_prob):
+        layer = keras.layers.Lambda(lambda hidden: method(hidden, labels), dtype=policy)  # noqa: B023
+        np.testing.assert_array_equal(layer(hidden), method(hidden, labels))
 
 
 @pytest.mark.parametrize("what", ["lora", "int8"])

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.layers.computed_rows import ComputedRows
+from tfsoftmax.support._compat import AutocastScope
 from tfsoftmax.support.arguments import expect
 
 _QUANTIZED = ("int8", "int4")  # other modes leave embeddings as they are
@@ -29,12 +30,13 @@ def scoring_table(embedding: keras.layers.Embedding | ComputedRows) -> tf.Tensor
     if isinstance(embedding, ComputedRows):
         return embedding.table()
     quantized = embedding.quantization_mode in _QUANTIZED
-    if not getattr(embedding, "tie_weights", True):
-        return tf.transpose(_reverse_table(embedding, quantized))
-    if quantized:
-        return embedding.quantized_call(tf.range(embedding.input_dim))
-    table = embedding.embeddings
-    return table.value if isinstance(table, keras.Variable) else table
+    with AutocastScope(None):  # whatever layer's call is running
+        if not getattr(embedding, "tie_weights", True):
+            return tf.transpose(_reverse_table(embedding, quantized))
+        if quantized:
+            return embedding.quantized_call(tf.range(embedding.input_dim))
+        table = embedding.embeddings
+        return table.value if isinstance(table, keras.Variable) else table
 
 
 def scoring_rows(
@@ -58,13 +60,15 @@ def scoring_rows(
         return embedding.distinct_rows(ids, training)
     if not getattr(embedding, "tie_weights", True):
         return read(scoring_table(embedding))
-    if embedding.quantization_mode in _QUANTIZED:
-        return embedding.quantized_call(ids)
-    if not embedding.lora_enabled:
-        return read(scoring_table(embedding))
-    update = tf.matmul(read(embedding.lora_embeddings_a.value), embedding.lora_embeddings_b.value)
-    rows = read(embedding._embeddings.value) + embedding.lora_alpha / embedding.lora_rank * update
-    return tf.cast(rows, embedding.compute_dtype)
+    with AutocastScope(None):
+        if embedding.quantization_mode in _QUANTIZED:
+            return embedding.quantized_call(ids)
+        if not embedding.lora_enabled:
+            return read(scoring_table(embedding))
+        mixer = tf.cast(embedding.lora_embeddings_b.value, tf.float32)
+        update = tf.matmul(read(embedding.lora_embeddings_a.value), mixer)
+        scale = embedding.lora_alpha / embedding.lora_rank
+        return tf.cast(read(embedding._embeddings.value) + scale * update, embedding.compute_dtype)
 
 
 def _reverse_table(embedding, quantized):

@@ -260,8 +260,9 @@ def fitted_with_options():
         ShardedSoftmax(V, kernel_regularizer="l2").build((None, D))
     with strategy.scope(), pytest.raises(ValueError, match=r"`vocab_size` must be at least .* 2"):
         ShardedSoftmax(1).build((None, D))
-    with strategy.scope(), pytest.raises(ValueError, match="`kernel_initializer` must be an"):
-        ShardedSoftmax(V, kernel_initializer=lambda shape, dtype: tf.ones(shape)).build((None, D))
+    for initializer in (lambda shape, dtype: tf.ones(shape), "orthogonal"):
+        with strategy.scope(), pytest.raises(ValueError, match="`kernel_initializer` must be an"):
+            ShardedSoftmax(V, kernel_initializer=initializer).build((None, D))
     return figures
 
 
@@ -271,7 +272,7 @@ def test_fit_with_options_equals_one_device():
     np.testing.assert_allclose(*figures, rtol=2e-3)
 
 
-@pytest.mark.parametrize("initializer", ["glorot_uniform", "he_normal", "orthogonal", "zeros"])
+@pytest.mark.parametrize("initializer", ["glorot_uniform", "he_normal", "random_normal", "zeros"])
 def test_initial_rows_do_not_depend_on_the_number_of_shards(initializer, monkeypatch):
     monkeypatch.setattr(sharded_weights, "BLOCK_ROWS", 8)
     initializer = keras.initializers.get(initializer)
@@ -284,6 +285,24 @@ def test_initial_rows_do_not_depend_on_the_number_of_shards(initializer, monkeyp
             sharded_weights.initial_rows((V, D), initializer, s.first, s.first + s.words)
         ]
         np.testing.assert_array_equal(np.concatenate(rows), every)
+
+
+class Numbered(keras.initializers.Initializer):
+    """1, 2, 3, ... from the first row on."""
+
+    def __call__(self, shape, dtype=None):
+        return tf.reshape(tf.range(1, 1 + np.prod(shape), dtype=dtype), shape)
+
+
+@pytest.mark.parametrize("initializer", [
+    keras.initializers.Constant(np.arange(V * D).reshape(V, D)), keras.initializers.Identity(),
+    keras.initializers.Orthogonal(seed=3), Numbered(),
+])
+def test_rows_that_depend_on_others_are_made_at_once_on_one_device(initializer, monkeypatch):
+    monkeypatch.setattr(sharded_weights, "BLOCK_ROWS", 8)
+    head = ShardedSoftmax(V, kernel_initializer=initializer)
+    head.build((None, D))
+    np.testing.assert_array_equal(head.kernel.numpy(), initializer((V, D), dtype="float32"))
 
 
 @pytest.mark.parametrize("name, shape", [

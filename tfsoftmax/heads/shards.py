@@ -44,7 +44,7 @@ class Shards(Items):
         tied_to: as in `TiedHead`.
         shard: whether replicas divide the rows; always true if `tied_to` is a `ShardedEmbedding`.
             With several replicas, the rows cannot have regularizers or constraints, and only
-            initializers of Keras.
+            initializers of Keras whose rows are independent of each other.
         not_items: as in `Items`.
         **kwargs: options of the weights and of the layer, `heads.options.HeadOptions`.
 

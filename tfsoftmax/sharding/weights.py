@@ -14,6 +14,11 @@ from tfsoftmax.support.arguments import expect
 
 # The random rows of a block follow from a seed of its own, so that they are the same in any shard.
 BLOCK_ROWS = 4096
+_BY_ROW = (
+    keras.initializers.Zeros, keras.initializers.Ones, keras.initializers.RandomNormal,
+    keras.initializers.RandomUniform, keras.initializers.TruncatedNormal,
+    keras.initializers.VarianceScaling,
+)
 
 
 def add_sharded_weight(
@@ -32,14 +37,14 @@ def add_sharded_weight(
             there is one replica.
 
     Raises:
-        ValueError: with several replicas, for an initializer that is not one of Keras, for a
-            regularizer or constraint, or if there are fewer words than replicas.
+        ValueError: with several replicas, for an initializer whose rows are not independent of
+            each other, for a regularizer or constraint, or if there are fewer words than replicas.
     """
     vocab_size, *units = shape
     size = tf.distribute.get_strategy().num_replicas_in_sync
     if size > 1:
         _check(layer, name, vocab_size, size, initializer, options)
-    elif not isinstance(initializer, keras.initializers.Initializer):
+    elif not _divides(initializer):
         return add_weight(layer, name, shape, initializer, **options)
     initializer = initializer.clone()  # with a seed of its own, unless one is given
     if size == 1:
@@ -112,6 +117,13 @@ def _of_block(initializer, block, rows, shape):
     )
 
 
+def _divides(initializer):
+    """Whether some rows of a matrix can be made without the others."""
+    if isinstance(initializer, keras.initializers.Constant):
+        return np.ndim(initializer.value) == 0
+    return isinstance(initializer, _BY_ROW)
+
+
 def _agree_on_seed(initializer):
     """Gives an initializer the seed that it has in the first worker."""
     if hasattr(initializer, "seed"):
@@ -123,9 +135,8 @@ def _check(layer, name, vocab_size, size, initializer, options):
         expect(value is None, f"{name}_{key}", "be unset with several replicas, each of which "
                "would see its own rows only", value)
     expect(
-        isinstance(initializer, keras.initializers.Initializer), f"{name}_initializer",
-        "be an initializer of Keras with several replicas, because each makes its own rows",
-        initializer,
+        _divides(initializer), f"{name}_initializer", "be an initializer of Keras whose rows are "
+        "independent with several replicas, because each makes its own rows", initializer,
     )
     rule = f"be at least the number of replicas, {size}"
     expect(vocab_size >= size, "vocab_size", rule, vocab_size)

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from cases import CASES, UNITS, WITH_A_KERNEL
-from tfsoftmax import AdaptiveEmbedding, Embedding, ModelConfig, Vocabulary, language_model
+from tfsoftmax import (
+    AdaptiveEmbedding,
+    CharacterEmbedding,
+    Embedding,
+    ModelConfig,
+    SphericalSoftmax,
+    Vocabulary,
+    language_model,
+)
 
 V = 20
 LAYERS = {
@@ -32,6 +40,23 @@ def test_functions_initialise_every_weight(case):
     for weight in layer.trainable_weights:
         (value,) = np.unique(weight.numpy())
         assert value in range(1, count + 1), weight.path
+
+
+def test_functions_initialise_what_other_layers_hold():
+    def halves(shape, dtype):
+        return keras.ops.full(shape, 0.5, dtype)
+
+    words = [str(i) for i in range(V)]
+    embedding = CharacterEmbedding(
+        V, UNITS, words, correction_units=2, embeddings_initializer=halves
+    )
+    head = SphericalSoftmax(
+        V, sgd_learning_rate=0.1, kernel_initializer=halves, bias_initializer=halves
+    )
+    for layer in (embedding, head):
+        layer.build((None, UNITS))
+    tables = embedding.characters.embeddings, embedding.corrections.embeddings, head.factors.rows
+    assert all(np.all(table.numpy() == 0.5) for table in tables)
 
 
 @pytest.mark.parametrize("case", [*LAYERS, *WITH_A_KERNEL])

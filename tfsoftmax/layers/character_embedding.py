@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.layers.embedding import Embedding
-from tfsoftmax.layers.initializers import Initializer
+from tfsoftmax.layers.initializers import Initializer, own_initializer
 from tfsoftmax.layers.recurrent import LSTM
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.support.arguments import check_positive, expect
@@ -96,12 +96,12 @@ class CharacterEmbedding(ComputedRows):
 
     def build(self, input_shape=None):
         self._add("characters", keras.layers.Embedding, PADDING + 1, self.character_units,
-                  embeddings_initializer=self.embeddings_initializer.clone())
+                  embeddings_initializer=own_initializer(self.embeddings_initializer))
         self.characters.build()
         (self._build_cnn if self.encoder == "cnn" else self._build_lstm)()
         if self.correction_units:
             self._add("corrections", Embedding, self.input_dim, self.correction_units,
-                      embeddings_initializer=self.embeddings_initializer.clone())
+                      embeddings_initializer=own_initializer(self.embeddings_initializer))
             self.corrections.build()
             self._add("correction_projection", keras.layers.Dense, self.output_dim, use_bias=False)
             self.correction_projection.build((None, self.correction_units))

@@ -25,11 +25,15 @@ def add_weight(
         initializer: what `keras.initializers.get` returns.
         **options: `regularizer` and `constraint`, as in `keras.layers.Layer.add_weight`.
     """
-    if isinstance(initializer, keras.initializers.Initializer):
-        initializer = initializer.clone()
     return layer.add_weight(
-        name=name, shape=shape, initializer=initializer, autocast=False, **options
+        name=name, shape=shape, initializer=own_initializer(initializer), autocast=False, **options
     )
+
+
+def own_initializer(initializer: Callable) -> Callable:
+    """A copy of an initializer of Keras, or a plain function as it is."""
+    of_keras = isinstance(initializer, keras.initializers.Initializer)
+    return initializer.clone() if of_keras else initializer
 
 
 def check_float_policy(layer: keras.layers.Layer) -> None:

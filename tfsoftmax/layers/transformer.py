@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfsoftmax.layers.dropout import Dropout
-from tfsoftmax.layers.initializers import Initializer
+from tfsoftmax.layers.initializers import Initializer, own_initializer
 from tfsoftmax.ops.attention import attention_to_context
 from tfsoftmax.ops.gelu import gelu
 from tfsoftmax.support.arguments import check_positive, expect
@@ -53,12 +53,9 @@ class TransformerCell(SavedOptions, keras.layers.Layer):
         policy, units = self.dtype_policy, self.units
 
         def dense(name, units, activation=None):
-            initializer = self.kernel_initializer
-            if isinstance(initializer, keras.initializers.Initializer):
-                initializer = initializer.clone()
             return keras.layers.Dense(
-                units, activation, use_bias=False, kernel_initializer=initializer, dtype=policy,
-                name=name,
+                units, activation, use_bias=False, dtype=policy, name=name,
+                kernel_initializer=own_initializer(self.kernel_initializer),
             )
 
         self.norms = [

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.heads.options import TiedOptions
+from tfsoftmax.layers.initializers import own_initializer
 from tfsoftmax.ops.computed_if_used import computed_if_used
 from tfsoftmax.support._compat import model_in_call
 from tfsoftmax.support.arguments import ArrayLike, check_hint, expect
@@ -110,10 +111,10 @@ class SphericalSoftmax(LinearHead):
         self.factors.build()
 
     def _first_rows(self, shape):
-        kernel = self.kernel_initializer.clone()(shape, dtype="float32")
+        kernel = own_initializer(self.kernel_initializer)(shape, dtype="float32")
         bias = None
         if self.use_bias:
-            bias = self.bias_initializer.clone()(shape[:1], dtype="float32")
+            bias = own_initializer(self.bias_initializer)(shape[:1], dtype="float32")
         return self._rows(kernel, bias)
 
     def _rows(self, kernel, bias):

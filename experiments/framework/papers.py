@@ -95,10 +95,14 @@ def scoreboard(results=RESULTS):
     lines = [["paper", "tables, figures and findings", "comparisons of perplexities",
               "of which as in the paper", *KINDS]]
     for paper, rows in ROWS.items():
-        found = [row[3] if isinstance(row[3], str) else row[3].verdict(results) for row in rows]
-        verdicts = [each for each in found if not isinstance(each, str)]
-        same, of = (sum(getattr(each, name) for each in verdicts) for name in ("same", "of"))
-        kinds = [each.partition(" ")[0].strip(":,") for each in found if isinstance(each, str)]
+        kinds, comparisons = [], {}  # a pair that two tables of a paper share counts once
+        for *_, said in rows:
+            if isinstance(said, str):
+                kinds.append(said.partition(" ")[0].strip(":,"))
+            else:
+                for pair, agrees in said.verdict(results).comparisons.items():
+                    comparisons.setdefault((said.experiment, pair), agrees)
+        same, of = sum(comparisons.values()), len(comparisons)
         lines.append([
             paper, str(len(rows)), str(of), f"{same} ({same / of:.0%})" if of else "–",
             *(str(sum(kind in words for kind in kinds)) for words in KINDS.values()),

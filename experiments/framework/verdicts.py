@@ -23,14 +23,13 @@ class Verdict:
         headline: the verdict in a few words.
         values: the paper's values and ours, as a Markdown table; empty if no run has finished.
         notes: sentences that belong below the table.
-        same, of: how many comparisons come out as in the paper, of how many.
+        comparisons: {frozenset of two runs: whether they compare as in the paper}.
     """
 
     headline: str
     values: str = ""
     notes: str = ""
-    same: int = 0
-    of: int = 0
+    comparisons: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +84,7 @@ def judged(ours, claims, deviation=0.0):
     Returns:
         A `Verdict`, whose values have a row for each claim.
     """
-    rows, found, missing = [], [], []
+    rows, found, missing, comparisons = [], [], [], {}
     for run, other, claim in claims:
         absent = [name for name in (run, other) if name not in ours]
         missing += absent
@@ -94,6 +93,7 @@ def judged(ours, claims, deviation=0.0):
         ratio = statistics.mean(ours[run]) / statistics.mean(ours[other])
         here = seeds.compared(ours[run], ours[other], deviation)
         found.append((here == claim, here))
+        comparisons[frozenset((run, other))] = here == claim
         count = min(len(ours[run]), len(ours[other]))
         rows.append([run, other, claim, here, str(count), f"{ratio:.3f}"])
     if not rows:
@@ -106,7 +106,7 @@ def judged(ours, claims, deviation=0.0):
     headings = ["perplexity of", "compared with", "paper", "here", "seeds", "ratio"]
     notes = "Still open: " + ", ".join(dict.fromkeys(missing)) + "." if missing else ""
     values = markdown.table([headings, *rows], text_columns=4)
-    return Verdict("; ".join(said), values, notes, same, len(found))
+    return Verdict("; ".join(said), values, notes, comparisons)
 
 
 def verdict(rows, measure="perplexity", deviation=0.0):
@@ -128,14 +128,14 @@ def verdict(rows, measure="perplexity", deviation=0.0):
         return Verdict(OPEN)
     means = [(name, statistics.mean(ours), paper) for name, ours, paper in rows]
     base = next((row for row in means if _is_full(row[0])), None)
-    headline, notes, same, of = _order(rows, deviation)
+    headline, notes, comparisons = _order(rows, deviation)
     if base:
         far = [n for n, *both in _ratios(means, base) if abs(both[0] - both[1]) > NEAR]
         headline += "; " + (f"{len(far)} of {len(rows) - 1} ratios to full softmax differ by more "
                             "than 3 %" if far else "all ratios to full softmax within 3 %")
     if full_is_open:
         headline += "; full softmax is still open"
-    return Verdict(headline, _values(rows, means, base, measure), notes, same, of)
+    return Verdict(headline, _values(rows, means, base, measure), notes, comparisons)
 
 
 def _ratios(means, base):
@@ -160,31 +160,32 @@ def _order(rows, deviation):
     """How many pairs of (name, ours, the paper's) come in the paper's order, and which do not.
 
     Returns:
-        The headline, the notes, and how many pairs are in the paper's order, of how many: those
-        that it has in no order too, which are right where they are alike here.
+        The headline, the notes, and the `comparisons` of a `Verdict`: pairs that the paper has in
+        no order are right where they are alike here.
     """
     same, swapped, alike_here, alike_there, alike_both = [], [], [], [], []
+    comparisons = {}
     for (a, ours_a, paper_a), (b, ours_b, paper_b) in itertools.combinations(rows, 2):
         if paper_a < paper_b:
             (a, ours_a, paper_a), (b, ours_b, paper_b) = (b, ours_b, paper_b), (a, ours_a, paper_a)
         here, paper = seeds.compared(ours_a, ours_b, deviation), paper_a / paper_b
-        ratio = statistics.mean(ours_a) / statistics.mean(ours_b)
-        text = f"{a} is {ratio:.3f} of {b} (paper {paper:.3f})"
         if paper - 1 <= TIED:
-            (alike_both if here == ALIKE else alike_there).append(text)
+            found = alike_both if here == ALIKE else alike_there
         else:
-            {MORE: same, ALIKE: alike_here}.get(here, swapped).append(text)
+            found = {MORE: same, ALIKE: alike_here}.get(here, swapped)
+        ratio = statistics.mean(ours_a) / statistics.mean(ours_b)
+        found.append(f"{a} is {ratio:.3f} of {b} (paper {paper:.3f})")
+        comparisons[frozenset((a, b))] = found is same or found is alike_both
     pairs = len(same) + len(swapped) + len(alike_here)
     notes = " ".join(
         f"{heading}: {', '.join(texts)}." for heading, texts in (
             ("In the other order", swapped), ("Alike here", alike_here),
             ("Alike in the paper only", alike_there)) if texts)
-    counts = len(same) + len(alike_both), pairs + len(alike_there) + len(alike_both)
     if len(same) == pairs and not alike_there:
-        return "same order" if same else "the paper has no order", notes, *counts
+        return "same order" if same else "the paper has no order", notes, comparisons
     counted = f"{len(same)} of {pairs} pairs in the paper's order" if pairs else ""
     there = f"{len(alike_there)} alike only in the paper" if alike_there else ""
-    return "; ".join(filter(None, (counted, there))), notes, *counts
+    return "; ".join(filter(None, (counted, there))), notes, comparisons
 
 
 def _is_full(name):

@@ -167,6 +167,15 @@ def test_the_scoreboard_counts_comparisons_and_every_finding_in_words(tmp_path, 
     )
 
 
+def test_a_pair_that_two_tables_of_a_paper_share_counts_once(tmp_path, monkeypatch):
+    keep(tmp_path, [run("full", 100, 130), run("tree", 110, 150), run("class", 120, 140)])
+    twice = [(number, "", "", Table("some", runs=("full", "tree", third)))
+             for number, third in (("table 1", ""), ("table 2", "class"))]
+    monkeypatch.setattr(papers, "ROWS", {"A 2017, words": twice})
+    score = papers.scoreboard(tmp_path).splitlines()[-1]
+    assert score == "| A 2017, words | 2 | 3 | 2 (67 %) | 0 | 0 | 0 | 0 |"
+
+
 def test_verdicts_in_words_begin_with_a_word_that_the_scoreboard_counts():
     said = [row[3] for rows in papers.ROWS.values() for row in rows if isinstance(row[3], str)]
     known = {word for words in papers.KINDS.values() for word in words}

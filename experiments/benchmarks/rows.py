@@ -2,13 +2,14 @@
 
 import csv
 import json
-import os
 import statistics
 import time
 
 import numpy as np
 
 from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, MOVES, NATS, STEP, WHOLE
+from tfsoftmax.support.textio import records_of
+from tfsoftmax.support.whole_files import append_line, sync
 
 COLUMNS = (
     "suite", "case", "kind", "head", "measure", "V", "D", "N", "T", "labels", "precision",
@@ -101,27 +102,19 @@ def key_of(row):
 
 
 def read(path):
-    """The rows of a file: the last of each key, and none from a line that was cut short."""
+    """The rows of a file: the last of each key."""
     rows = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                try:
-                    row = json.loads(line)
-                except json.JSONDecodeError:
-                    continue
-                rows.pop(key_of(row), None)
-                rows[key_of(row)] = row
+    for row in records_of(path):
+        rows.pop(key_of(row), None)
+        rows[key_of(row)] = row
     return list(rows.values())
 
 
 def append(path, rows):
     """Appends rows to a file, each on a line of its own even after a line that was cut short."""
-    with open(path, "a", encoding="utf-8") as file:
-        file.writelines("\n" + json.dumps(row) for row in rows)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+    for row in rows:
+        append_line(path, json.dumps(row))
+    sync(path)
 
 
 def write_csv(path, rows):

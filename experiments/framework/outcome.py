@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 
+from tfsoftmax.support.textio import records_of
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -23,14 +25,12 @@ class Outcome:
 
     @classmethod
     def read(cls, run, directory):
-        """Reads the folder of a `Run`, without a last line that was cut short by a kill."""
+        """Reads the folder of a `Run`."""
         try:
             config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return cls(None, [], False)
-        path = directory / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines(True) if path.exists() else []
-        return cls.of(run, config, [json.loads(line) for line in lines if line.endswith("\n")])
+        return cls.of(run, config, records_of(directory / "metrics.jsonl"))
 
     @classmethod
     def of(cls, run, config, events):

@@ -30,7 +30,6 @@ the same command goes on from there.
 import itertools
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
@@ -56,6 +55,8 @@ from experiments.inputs.lattices import BEAM, Lattice, nbest
 from tfsoftmax.commands import program
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.progress import bar
+from tfsoftmax.support.textio import records_of
+from tfsoftmax.support.whole_files import append_line
 
 USER = "experiments.inputs.recognised_nbest"
 RATE = 16_000
@@ -135,23 +136,16 @@ def resumed(path, said, recognise):
     """The rows of a file of JSON, which has one for each sentence in the end.
 
     Args:
-        path: the file, which may have the rows of the first sentences, of which it keeps all but a
-            last line that a kill left unfinished.
+        path: the file, which may have the rows of the first sentences.
         said: list of sentences.
         recognise: function of a number and a sentence that gives its row.
     """
-    path.touch()
-    lines = path.read_bytes().splitlines(True)
-    whole = [line.decode() for line in lines if line.endswith(b"\n")]
-    os.truncate(path, sum(map(len, lines[: len(whole)])))
-    with open(path, "a", encoding="utf-8") as file, \
-            bar("recognising", len(said), "utterances", initial=len(whole)) as shown:
-        for number in range(len(whole), len(said)):
-            whole.append(json.dumps(recognise(number, said[number])) + "\n")
-            file.write(whole[-1])
-            file.flush()
+    done = len(records_of(path))
+    with bar("recognising", len(said), "utterances", initial=done) as shown:
+        for number in range(done, len(said)):
+            append_line(path, json.dumps(recognise(number, said[number])))
             shown.update()
-    return [json.loads(line) for line in whole]
+    return records_of(path)
 
 
 def check_settings(path, settings):

@@ -91,7 +91,7 @@ def test_a_killed_program_goes_on_after_the_last_whole_line(tmp_path):
     whole = path.read_text()
     path.write_text(whole[: whole.index("\n") + 5])
     assert recognised.resumed(path, said, recognise) == rows
-    assert path.read_text() == whole and asked == [0, 1, 2, 1, 2]
+    assert asked == [0, 1, 2, 1, 2]
     assert recognised.resumed(path, said, None) == rows
 
 

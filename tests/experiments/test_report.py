@@ -7,6 +7,7 @@ from experiments.framework import pictures, report
 from experiments.framework.definition import Run
 from experiments.framework.outcome import Outcome
 from experiments.framework.runner import run_all
+from tfsoftmax.support.whole_files import append_line
 
 RUNS = [
     Run("a", paper={"perplexity": 129.51}, scale="1/8 of the units"),
@@ -134,6 +135,8 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path, outcomes):
     path = tmp_path / "runs" / "cut" / "metrics.jsonl"
     path.write_text(path.read_text() + '{"event": "valid", "st')
     assert len(Outcome.read(RUNS[1], path.parent).events) == 1
+    append_line(path, '{"event": "test", "step": 1}')  # an evaluation after that kill
+    assert len(Outcome.read(RUNS[1], path.parent).events) == 2
 
 
 def test_a_report_without_runs_says_so_on_the_page_and_keeps_its_results(tmp_path, outcomes):

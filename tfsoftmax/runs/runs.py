@@ -20,7 +20,7 @@ from tfsoftmax.sharding.workers import Workers
 from tfsoftmax.support import whole_files
 from tfsoftmax.support.arguments import expect, refusal, refusing
 from tfsoftmax.support.manifests import read_object, write_object
-from tfsoftmax.support.textio import json_line, parsed_json
+from tfsoftmax.support.textio import json_line, records_of
 from tfsoftmax.support.vocabulary import Vocabulary
 
 CONFIG, METRICS, VOCABULARY, CHECKPOINTS, TENSORBOARD, LOCK = (
@@ -208,12 +208,10 @@ class Run:
 
     def metrics(self) -> list[dict]:
         """The lines of the metrics, without one that a killed process left half written."""
-        path = self.path(METRICS)
-        if not os.path.exists(path):
-            return []
-        with whole_files.errors_name(path), open(path, encoding="utf-8", errors="replace") as file:
-            lines = [_parsed(line, path) for line in file]
-        return [line for line in lines if line is not None]
+        return [
+            line for line in records_of(self.path(METRICS))
+            if isinstance(line.get("event"), str) and isinstance(line.get("step"), int)
+        ]
 
     def rewind_metrics(self, step: int, validated: bool) -> None:
         """Drops the lines that were logged after `step` was saved, and "finished" lines.
@@ -261,12 +259,3 @@ def load(
     if workers is not None:
         workers.check_same(lambda: {"run_id": config["id"], "progress": progress})
     return model, vocabulary, {**config, "progress": progress}
-
-
-def _parsed(line, path):
-    try:
-        values = parsed_json(line, path, finite=False)
-    except ValueError:
-        return None
-    whole = isinstance(values, dict) and isinstance(values.get("event"), str)
-    return values if whole and isinstance(values.get("step"), int) else None

@@ -141,6 +141,20 @@ def parsed_json(text: str, name: str, finite: bool = True):
         raise ValueError(f"{name} must be JSON. Received: {error}") from None
 
 
+def records_of(path: str | os.PathLike) -> list[dict]:
+    """The JSON objects that `append_line` has written to a file, one a line; none without a file.
+
+    Lines that hold no object are left out: a process was killed while it wrote them.
+    """
+    records = []
+    if os.path.exists(path):
+        with errors_name(path), open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    records.append(parsed_json(line, path, finite=False))
+    return [values for values in records if isinstance(values, dict)]
+
+
 def json_line(values: Mapping) -> str:
     """Values by their names as JSON, which has no numbers that are not finite: they are null."""
     return json.dumps({

@@ -128,9 +128,10 @@ class TrainingConfig:
         momentum: Momentum of SGD.
         weight_decay: Share of each weight that a step subtracts, times the learning rate. Rows of
             words without a gradient do not decay.
-        weight_decay_on: The weights that decay, all or those of the recurrent layers.
+        weight_decay_on: The weights that decay.
         decay: Factor on the learning rate when perplexity does not fall.
         decay_when: Decay the learning rate if perplexity falls by at most this.
+        decay_after: Decay it after this epoch and each later one, too; 0: never.
         decay_at: Compare perplexities for the decay after each epoch, as in the thesis, or at each
             validation.
         clip_norm: Norm that gradients are clipped to; 0 for no clipping.
@@ -173,6 +174,7 @@ class TrainingConfig:
         "weight_decay_on": needs_above("weight_decay", 0), "clip": needs_above("clip_norm", 0),
         "decay_at": needs("schedule", "validation"),
         "decay": needs("schedule", "validation"), "decay_when": needs("schedule", "validation"),
+        "decay_after": needs("schedule", "validation"),
         "warmup_steps": needs("schedule", "cosine", "linear"),
     }
     # The fields that may change between the start of a run and its continuation.
@@ -189,6 +191,7 @@ class TrainingConfig:
     weight_decay_on: str = "all"
     decay: float = 0.5
     decay_when: float = 0.0
+    decay_after: int = 0
     decay_at: str = "epoch"
     clip_norm: float = 0.25
     clip: str = "global"
@@ -213,7 +216,7 @@ class TrainingConfig:
         _check(0 < self.decay <= 1, "decay", "lie in (0, 1]", self)
         for name in (
             "clip_norm", "max_steps", "initial_accumulator", "momentum", "weight_decay", "patience",
-            "min_delta", "warmup_steps", "valid_steps",
+            "min_delta", "warmup_steps", "valid_steps", "decay_after",
         ):
             _check(getattr(self, name) >= 0, name, "be at least 0", self)
         _check(

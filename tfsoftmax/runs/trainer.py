@@ -245,7 +245,9 @@ class Trainer:
         note, progress.validated_step = "", progress.step
         if self.config.decay_at == "validation" or progress.step % self.records == 0:
             gain = progress.previous_perplexity - perplexity
-            if self.config.schedule == "validation" and gain <= self.config.decay_when:
+            due = 0 < self.config.decay_after <= progress.step // self.records
+            due |= gain <= self.config.decay_when
+            if self.config.schedule == "validation" and due:
                 optimizer.learning_rate.assign(rate * self.config.decay)
                 note = f"; learning rate {rate:g} -> {rate * self.config.decay:g}"
             progress.previous_perplexity = perplexity

@@ -6,11 +6,7 @@ import tensorflow as tf
 
 from cases import assert_all_close, with_gradients
 from graph_helper import largest_tensor
-from tfsoftmax.distributions.log_sums import (
-    exponentials_of_blocks,
-    log_sum_of,
-    log_sum_of_blocks,
-)
+from tfsoftmax.distributions.log_sums import exponentials_of_blocks, log_sum_of, log_sum_of_blocks
 from tfsoftmax.distributions.rows import Rows
 from tfsoftmax.ops.logits import block_words, kernel_blocks
 from tfsoftmax.support.budgets import BLOCK_WORDS, MOST_BLOCKS

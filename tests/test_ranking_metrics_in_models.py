@@ -8,15 +8,7 @@ import pytest
 import tensorflow as tf
 
 import tfsoftmax
-from cases import (
-    CASES,
-    ONE_OF_EACH,
-    UNITS,
-    assert_all_close,
-    built,
-    language_model,
-    positions,
-)
+from cases import CASES, ONE_OF_EACH, UNITS, assert_all_close, built, language_model, positions
 from graph_helper import largest_tensor
 from keras_helper import B, T, data
 from ranking_helper import METRICS, K, N, V, graded, lists, wanted

@@ -10,14 +10,7 @@ from cases import assert_all_close, assert_all_equal
 from sampler_helper import LABELS, NAMES, make, probabilities, zipf_counts
 from tf_candidates import OPERATIONS, TensorFlows
 from tfsoftmax.ops.random import uniform
-from tfsoftmax.samplers import (
-    SAMPLERS,
-    LearnedUnigram,
-    Uniform,
-    Unigram,
-    audit,
-    audit_sampler,
-)
+from tfsoftmax.samplers import SAMPLERS, LearnedUnigram, Uniform, Unigram, audit, audit_sampler
 from tfsoftmax.samplers.poisson_race import poisson_race, tries_needed
 
 IN_TENSORFLOW = [name for name in NAMES if SAMPLERS[name] in OPERATIONS]

@@ -6,12 +6,7 @@ import tensorflow as tf
 
 import references
 from tfsoftmax.ops.inclusion import inclusion_probabilities
-from tfsoftmax.retrieval.found_words import (
-    Sample,
-    estimated_log_z,
-    sample_of,
-    scores_of,
-)
+from tfsoftmax.retrieval.found_words import Sample, estimated_log_z, sample_of, scores_of
 
 V, D, N, FOUND = 2000, 12, 40, 50
 

@@ -11,16 +11,7 @@ import replicas_helper
 from cases import assert_all_close, assert_all_equal
 from refusals import refused
 from replicas_helper import strategy_here
-from test_sharded import (
-    D,
-    V,
-    batches,
-    fitted,
-    head_of,
-    local_rows,
-    model_of,
-    whole,
-)
+from test_sharded import D, V, batches, fitted, head_of, local_rows, model_of, whole
 from tfsoftmax import FullSoftmax, ShardedSoftmax, sharded_checkpoints
 from tfsoftmax.sharding import row_files
 from tfsoftmax.sharding.shards import Shard

@@ -14,12 +14,7 @@ import replicas_helper
 from replicas_helper import strategy_here
 from runs_helper import tool
 from test_sharded import local_rows, whole
-from test_workers import (
-    PLAIN,
-    assert_close_runs,
-    by_one_process,
-    scored_and_evaluated,
-)
+from test_workers import PLAIN, assert_close_runs, by_one_process, scored_and_evaluated
 from tfsoftmax import Embedding, ModelConfig, ShardedEmbedding, language_model
 from tfsoftmax.lm.pretrained import apply_embeddings
 from tfsoftmax.lm.scoring import Scorer

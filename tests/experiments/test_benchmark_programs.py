@@ -8,14 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmarks import (
-    cases,
-    floor,
-    head_suites,
-    programs,
-    rows,
-    run,
-)
+from experiments.benchmarks import cases, floor, head_suites, programs, rows, run
 from experiments.benchmarks.head_products import moves_of, products_of
 from experiments.benchmarks.problem import Problem
 from tfsoftmax.support import budgets

@@ -17,15 +17,7 @@ from experiments.benchmarks import (
     run,
     tables,
 )
-from experiments.benchmarks.cases import (
-    FLOOR,
-    FORWARD,
-    GRADIENTS,
-    PARTS,
-    STEP,
-    WHOLE,
-    Case,
-)
+from experiments.benchmarks.cases import FLOOR, FORWARD, GRADIENTS, PARTS, STEP, WHOLE, Case
 from experiments.benchmarks.problem import Problem
 from experiments.benchmarks.suites import ONE_RUN, SUITES
 from tfsoftmax.lm.config import BACKENDS

@@ -5,14 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from test_encoder_decoder import (
-    CONFIG,
-    HEADS_TO_TEST,
-    VOCABULARY,
-    WORDS,
-    logits_of,
-    make_model,
-)
+from test_encoder_decoder import CONFIG, HEADS_TO_TEST, VOCABULARY, WORDS, logits_of, make_model
 
 from cases import required
 from tfsoftmax import Vocabulary, encoder_decoder

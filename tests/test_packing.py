@@ -64,7 +64,7 @@ def test_layers_say_in_few_bytes_how_to_make_them_again(name):
     assert len(config) < 0.7 * len(json.dumps(_with_lists(layer.get_config())))
 
 
-@pytest.mark.parametrize("name", ["tree", "class", "adaptive", "sampled"])
+@pytest.mark.parametrize("name", ["tree", "sampled"])
 def test_saved_and_cloned_models_keep_the_arrays(name, tmp_path):
     hidden = keras.Input((D,))
     model = keras.Model(hidden, LAYERS[name]()(hidden))

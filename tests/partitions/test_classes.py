@@ -21,26 +21,6 @@ def test_equal_classes_differ_in_size_by_at_most_one(vocab_size, num_classes):
     assert len(sizes) == num_classes and np.ptp(sizes) <= 1
 
 
-@pytest.mark.parametrize("power", [1.0, 0.5])
-def test_frequency_classes_hold_equal_shares(power):
-    """Up to the last word of each class, and except for words above a share on their own."""
-    counts = zipf(10_000)
-    result = classes.by_frequency(counts, 50, power)
-    mass = counts**power / np.sum(counts**power)
-    shares = np.bincount(result, mass)
-    largest = np.zeros(len(shares))
-    np.maximum.at(largest, result, mass)
-    assert (shares <= 1 / 50 + largest + 1e-9).all()
-    order = np.argsort(-counts, kind="stable")
-    assert (np.diff(result[order]) >= 0).all() and set(result) == set(range(len(shares)))
-
-
-def test_square_roots_make_the_largest_class_smaller():
-    counts = zipf(10_000)
-    largest = [np.bincount(classes.by_frequency(counts, 100, p)).max() for p in (1.0, 0.5)]
-    assert largest[1] < largest[0] / 3
-
-
 def test_frequency_classes_are_those_of_the_rnnlm_toolkit():
     counts = [50, 20, 10, 10, 5, 3, 1, 1]
     # Shares .50 .70 .80 .90 .95 .98 .99 1.0 against 1/4, 2/4, 3/4.
@@ -160,12 +140,3 @@ def test_fastest_classes_compute_the_fewest_scores(vocab_size):
     ):
         scores = scores_of(classes.build("fastest", vocab_size, counts=counts), counts)
         assert scores == pytest.approx(least_scores(counts), rel=1e-9)
-
-
-def test_fastest_classes_compute_fewer_scores_than_square_roots():
-    counts = zipf(10_000)
-    fastest, roots, equal = (
-        scores_of(classes.build(kind, 10_000, counts=counts), counts)
-        for kind in ("fastest", "sqrt_frequency", "equal")
-    )
-    assert fastest < 0.95 * roots < equal

@@ -1,7 +1,6 @@
 """Trees: their shape, Huffman's optimality against an independent computation, codes and files."""
 
 import heapq
-import itertools
 import json
 
 import numpy as np
@@ -30,17 +29,6 @@ def heap_cost(counts):
         cost += total
         heapq.heappush(heap, total)
     return cost
-
-
-def least_cost(counts):
-    """The same by trying every pair at every step."""
-    if len(counts) == 1:
-        return 0
-    costs = []
-    for i, j in itertools.combinations(range(len(counts)), 2):
-        rest = [n for k, n in enumerate(counts) if k not in (i, j)]
-        costs.append(counts[i] + counts[j] + least_cost([*rest, counts[i] + counts[j]]))
-    return min(costs)
 
 
 def assert_same(tree, again):
@@ -104,22 +92,6 @@ def test_huffman_merges_as_two_queues_do(kind):
         counts = np.sort(counts + (0 if counts.any() else 1))
         depths = tree_builders.huffman(counts).depths
         np.testing.assert_array_equal(depths, huffman_depths(counts.tolist()))
-
-
-def test_no_tree_of_six_words_is_cheaper_than_huffman():
-    counts = [7, 1, 1, 30, 4, 11]
-    assert int(np.array(counts) @ tree_builders.huffman(counts).depths) == least_cost(counts)
-
-
-def test_huffman_lies_within_a_bit_of_the_entropy():
-    counts = zipf(1000)
-    report = tree_builders.huffman(counts).report(counts)
-    assert report["entropy_bits"] <= report["expected_path_length"] < report["entropy_bits"] + 1
-
-
-def test_huffman_of_equal_counts_is_balanced():
-    for counts in (np.full(1000, 0.5), np.ones(1000)):
-        assert np.ptp(tree_builders.huffman(counts).depths) <= 1
 
 
 def test_paths_lead_from_the_root_to_the_word():

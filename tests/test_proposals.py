@@ -43,11 +43,6 @@ def test_probabilities_are_those_of_the_equations():
         np.testing.assert_allclose(probabilities(sampler), q, rtol=1e-5)
 
 
-def test_an_unseen_word_has_the_probability_of_the_rarest():
-    q = probabilities(Unigram(4, [5, 0, 2, 8]))
-    assert q[1] == q[2] > 0
-
-
 def test_learned_unigram_counts_the_labels_it_is_shown():
     sampler = LearnedUnigram(11)
     np.testing.assert_allclose(probabilities(sampler), 1 / 11, rtol=1e-6)

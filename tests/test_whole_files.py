@@ -93,7 +93,11 @@ def test_what_holds_something_is_no_empty_file_and_no_stream(tmp_path):
     os.symlink(tmp_path / "folder" / "file", tmp_path / "link")
     for path in (tmp_path / "folder", tmp_path / "folder" / "file", tmp_path / "link"):
         assert whole_files.holds_something(path)
-    program = "from tfsoftmax.support.whole_files import *; print(holds_something('/dev/stdout'))"
+    program = (
+        "import tfsoftmax_command\n"  # spares the import of TensorFlow
+        "from tfsoftmax.support.whole_files import *\n"
+        "print(holds_something('/dev/stdout'))\n"
+    )
     with open(tmp_path / "out", "w+") as out:
         out.write("old\n")
         out.flush()
@@ -105,6 +109,7 @@ def test_what_holds_something_is_no_empty_file_and_no_stream(tmp_path):
 def test_a_redirected_standard_output_keeps_its_other_lines(tmp_path, mode):
     """`--out=/dev/stdout > file` must not put another file in the place of `file`."""
     program = (
+        "import tfsoftmax_command\n"
         "from tfsoftmax.support import whole_files\n"
         "print('before')\n"
         "with whole_files.writing('/dev/stdout') as file:\n"

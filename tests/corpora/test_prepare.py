@@ -55,7 +55,7 @@ def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
 
 
 def test_records_longer_than_the_text_are_warned_of(tmp_path, texts):
-    said = summary(prepared(tmp_path, streams=900, time_steps=999, order="text"))
+    said = summary(prepared(tmp_path, streams=90, time_steps=99, order="text"))
     assert said.endswith("is padding: take fewer --streams or --time_steps")
 
 

@@ -14,7 +14,7 @@ from text_files import config, contents, prepared, read_back, write_texts
 
 from refusals import refused
 from tfsoftmax.commands.options import attribute_helps
-from tfsoftmax.corpora import catalogue, encoding, orders, sources
+from tfsoftmax.corpora import catalogue, encoding, sources
 from tfsoftmax.corpora import manifest as manifests
 from tfsoftmax.corpora import prepare as preparing
 from tfsoftmax.corpora.config import PrepareConfig
@@ -63,12 +63,6 @@ def test_records_longer_than_the_text_are_warned_of(tmp_path, texts):
 def test_a_corpus_that_cannot_be_trained_on_yet_says_so(tmp_path, texts, missing):
     corpus = prepared(tmp_path, **{missing: ()})
     assert ("also needs a split valid" in summary(corpus)) == (missing == "valid")
-
-
-def test_many_buckets_lose_nothing(tmp_path, texts, monkeypatch):
-    monkeypatch.setattr(orders.ExternalShuffle.__init__, "__defaults__", (50,))
-    corpus = prepared(tmp_path)
-    assert sorted(read_back(corpus, "train")) == sorted(texts["train"])
 
 
 def test_vocabulary_has_the_counts_of_the_training_split(tmp_path, texts):

@@ -1,15 +1,14 @@
 """Grown catalogues where they are used: other processes, LiteRT, and several replicas."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import replicas_helper
 import tfsoftmax
+from items_helper import BEFORE, HEADS, KEPT, D, V, data, features, made, trained, with_tower
 from replicas_helper import strategy_here
 from serving_helper import retrieved
-from test_changed_catalogues import BEFORE, HEADS, D, V, data, features, made, trained, with_tower
 
 
 def test_another_process_serves_the_grown_catalogue(tmp_path, through_a_file):
@@ -54,9 +53,8 @@ def grown_in_replicas():
 def test_replicas_move_the_same_rows_and_stay_equal():
     ((moved, after),) = replicas_helper.run(grown_in_replicas, devices=2)
     alone = tfsoftmax.with_items(made("in_batch"), BEFORE)
-    kept = np.flatnonzero(np.array(BEFORE) >= 0)
     for of_replicas, weight in zip(moved, alone.trainable_variables, strict=True):
-        rows = kept if len(weight.shape) and weight.shape[0] == len(BEFORE) else slice(None)
+        rows = KEPT if len(weight.shape) and weight.shape[0] == len(BEFORE) else slice(None)
         np.testing.assert_array_equal(of_replicas[rows], weight.numpy()[rows])
     for first, second in after:
         np.testing.assert_array_equal(first, second)

@@ -150,12 +150,12 @@ def test_q_may_be_counted_in_the_stream():
     assert SampledSoftmax.from_config(named.get_config()).sampler.counts == "learned"
 
 
-@pytest.mark.parametrize("make_sampler", [
-    lambda: InBatch(SIZE, "learned"), lambda: LearnedUnigram(SIZE),
-    lambda: InBatch(SIZE, COUNTS, LearnedUnigram(SIZE)),
-])
-@pytest.mark.parametrize("how, jit", [
-    ("ignore_class", False), ("sample_weight", False), ("ignore_class", True)
+@pytest.mark.parametrize("make_sampler, how, jit", [
+    (lambda: InBatch(SIZE, "learned"), "ignore_class", False),
+    (lambda: InBatch(SIZE, "learned"), "ignore_class", True),
+    (lambda: LearnedUnigram(SIZE), "sample_weight", False),
+    (lambda: LearnedUnigram(SIZE), "ignore_class", True),
+    (lambda: InBatch(SIZE, COUNTS, LearnedUnigram(SIZE)), "ignore_class", False),
 ])
 def test_labels_of_weight_zero_do_not_count(make_sampler, how, jit):
     sampler = make_sampler()

@@ -27,16 +27,15 @@ def assert_frequencies(drawn, probabilities, count):
     assert (np.abs(counts / count - probabilities) <= 5 * deviation).all()
 
 
-@pytest.mark.parametrize("prompt", [(), ("the", "cat"), ("on", "the", "zebra")])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("streams,steps", [(1, 1), (3, None)])
-def test_next_words_are_those_of_the_whole_prompt_read_at_once(prompt, cell, streams, steps):
-    expected = distribution(prompt, cell=cell)
-    found = generator(streams, steps, cell).next_words(prompt, len(WORDS))
-    words, probabilities = zip(*found, strict=True)
-    assert list(words) == [WORDS[index] for index in np.argsort(-expected)]
-    np.testing.assert_allclose(probabilities, np.sort(expected)[::-1], rtol=1e-5)
-    assert sum(probabilities) == pytest.approx(1, abs=1e-6)
+def test_next_words_are_those_of_the_whole_prompt_read_at_once(cell, streams, steps):
+    reader = generator(streams, steps, cell)
+    for prompt in ((), ("the", "cat"), ("on", "the", "zebra")):
+        expected = distribution(prompt, cell=cell)
+        words, probabilities = zip(*reader.next_words(prompt, len(WORDS)), strict=True)
+        assert list(words) == [WORDS[index] for index in np.argsort(-expected)]
+        np.testing.assert_allclose(probabilities, np.sort(expected)[::-1], rtol=1e-5)
 
 
 def test_next_words_returns_the_k_likeliest():

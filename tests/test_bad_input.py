@@ -57,16 +57,16 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("wrong", [V, *HUGE, 2**62])
 @pytest.mark.parametrize("traced", [False, True])
-def test_an_id_is_compared_with_the_size_before_it_is_cast(reader, wrong, traced):
+def test_an_id_is_compared_with_the_size_before_it_is_cast(reader, traced):
     make, name = READERS[reader]
     read = made = make()
     if traced:
         made(tf.constant([1, 2]))  # builds it
         read = tf.function(made, autograph=False)
-    with pytest.raises(WRONG, match=rf"`{name}` must lie in .* {V}\).*{wrong}"):
-        read(tf.constant([1, wrong], tf.int64))
+    for wrong in (V, *HUGE, 2**62):
+        with pytest.raises(WRONG, match=rf"`{name}` must lie in .* {V}\).*{wrong}"):
+            read(tf.constant([1, wrong], tf.int64))
 
 
 @pytest.mark.parametrize("reader", ["Embedding", "AdaptiveEmbedding", "ItemTower", "HardNegatives"])

@@ -276,8 +276,8 @@ def test_dropout_acts_in_the_steps_of_heads_that_sample_alone():
     moving = layers[1].moving_mean.numpy()
     hidden = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
     head = model.layers[-1]
-    assert len({float(tf.reduce_sum(head.training_loss(hidden, labels))) for _ in range(4)}) == 4
-    exact = {float(tf.reduce_sum(head.log_prob(hidden, labels))) for _ in range(4)}
+    assert len({float(tf.reduce_sum(head.training_loss(hidden, labels))) for _ in range(2)}) == 2
+    exact = {float(tf.reduce_sum(head.log_prob(hidden, labels))) for _ in range(2)}
     assert len(exact) == 1
     model.fit(inputs, labels, verbose=0)
     assert not np.array_equal(layers[1].moving_mean.numpy(), moving)

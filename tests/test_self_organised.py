@@ -200,16 +200,15 @@ def test_an_interrupted_training_goes_on_with_its_schedule(every, batches, tmp_p
 def test_product_of_cluster_and_in_cluster_perplexity_is_perplexity(through_a_file):
     model, words = compiled(SelfOrganisedSoftmax(36, np.ones(36))), chain(1000)[:, :6]
     weights = np.random.default_rng(0).uniform(size=(len(words), 5)).astype(np.float32)
-    data = words[:, :-1], words[:, 1:], 4
-    history = model.fit(*data, sample_weight=weights, verbose=0).history
-    assert "cluster_perplexity" not in history
-    result = model.evaluate(*data, sample_weight=weights, verbose=0, return_dict=True)
+    data, options = (words[:, :-1], words[:, 1:], 4), {"sample_weight": weights, "verbose": 0}
+    assert "cluster_perplexity" not in model.fit(*data, **options).history
+    result = model.evaluate(*data, return_dict=True, **options)
     product = result["cluster_perplexity"] * result["in_cluster_perplexity"]
     np.testing.assert_allclose(product, result["perplexity"], rtol=1e-5)
     model.layers[-1].reassign()
     again = through_a_file(model)
     np.testing.assert_array_equal(again.layers[-1].clusters, model.layers[-1].clusters)
-    assert again.evaluate(*data, verbose=0) == model.evaluate(*data, verbose=0)
+    assert again.evaluate(*data, **options) == model.evaluate(*data, **options)
 
 
 def test_saved_clusters_are_the_clusters_and_the_classes_of_other_heads(tmp_path):

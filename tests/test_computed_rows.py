@@ -9,7 +9,6 @@ import tfsoftmax
 from cases import assert_all_close, chosen, counts, prepared, randomise, spelled, with_gradients
 from experiments.benchmarks.head_products import products_of
 from refusals import refuses
-from test_bigram_sampler import ngram
 from tfsoftmax import (
     AdaptiveSoftmax,
     CharacterEmbedding,
@@ -18,13 +17,8 @@ from tfsoftmax import (
     SampledSoftmax,
     SoftmaxLoss,
 )
-from tfsoftmax.heads.char_cnn import with_words
-from tfsoftmax.heads.linear import LinearHead
 from tfsoftmax.layers.computed_rows import ComputedRows
-from tfsoftmax.lm.head_options import head_for
-from tfsoftmax.ngrams.previous_word import UNITS as ID_UNITS
 from tfsoftmax.ops.computed_table import table_of
-from tfsoftmax.support.vocabulary import Vocabulary
 
 V, D = 23, 6
 
@@ -282,57 +276,6 @@ def test_adaptive_trains_the_layer():
     assert all(np.any(w.numpy() != old) for w, old in zip(head.trainable_weights, before))
     exact = model.evaluate(hidden, labels, verbose=0)
     np.testing.assert_allclose(exact, -np.mean(head.log_prob(hidden, labels)), rtol=1e-5)
-
-
-def test_an_open_vocabulary_is_normalised_and_keeps_the_scores():
-    words, (hidden, _) = spelled(V), hidden_and_labels()
-    layer = CharacterEmbedding(V, None, words, filters=[3, 2], correction_units=2)
-    head = prepared(SampledSoftmax(V, 5, "uniform", tied_to=layer), units=D)
-    wider = with_words(head, ["unseen", "слово"])
-    log_probs = wider.log_probs(hidden).numpy()
-    np.testing.assert_allclose(np.exp(log_probs).sum(-1), 1, rtol=1e-5)
-    logits = wider(hidden).numpy()
-    np.testing.assert_allclose(logits[:, :V], head(hidden), rtol=1e-5, atol=1e-5)
-    new = hidden @ tf.transpose(layer.rows_of_words(["unseen", "слово"])).numpy()
-    np.testing.assert_allclose(logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4)
-
-
-def character_tied(make, *args, **options):
-    embedding = CharacterEmbedding(V, None, spelled(V), filters=[3, 2])
-    return make(V, *args, tied_to=embedding, **options)
-
-
-@pytest.mark.parametrize("head", [
-    tied(), "head", tfsoftmax.TreeSoftmax(V), character_tied(FullSoftmax),
-    *(character_tied(make) for make in (
-        tfsoftmax.SphericalSoftmax, tfsoftmax.TaylorSoftmax, tfsoftmax.CubicScores
-    )),
-])
-def test_heads_that_cannot_have_more_words_are_refused(head):
-    if isinstance(head, LinearHead) and not isinstance(head, FullSoftmax):
-        head.build((None, D))
-    with refuses("head", "tied to a CharacterE"):
-        with_words(head, ["unseen"])
-
-
-@pytest.mark.parametrize("make", [tfsoftmax.NCE, tfsoftmax.NegativeSampling])
-def test_scores_that_read_the_word_before_cannot_have_more_words(make):
-    head = character_tied(make, 5, "bigram", ngram=ngram(V), shared_samples=False)
-    head.build((None, D + ID_UNITS))
-    with refuses("head", "be built, with P"):
-        with_words(head, ["unseen"])
-
-
-def test_unbuilt_characters_and_words_beside_a_tie_are_named():
-    words = ["<unk>", "<eos>", *spelled(V)[2:]]
-    embedding = CharacterEmbedding(V, D, words)
-    with refuses(None, "CharacterEmbedding must be built before it gets more"):
-        embedding.with_words(["unseen"])
-    for given in ({"words": words}, {"characters": {"filters": [2]}}):
-        with refuses(None, "`words` and `characters` must be None with `tied_to`"):
-            CharCnnSoftmax(V, tied_to=embedding, **given)
-    vocabulary = Vocabulary(words, counts(V))
-    assert head_for(vocabulary, CharCnnSoftmax, tied_to=embedding).tied_to is embedding
 
 
 @pytest.mark.parametrize("name, rule, vocab_size, layer, options", [

@@ -1,19 +1,27 @@
-"""Perplexity over words that a model was not trained on, by their characters."""
+"""Words that a model was not trained on, by their characters: their scores, and perplexity."""
 
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import tfsoftmax
+from cases import UNITS, counts, positions, prepared, spelled
+from refusals import refuses
 from runs_helper import error_of, tool
-from tfsoftmax import CharCnnSoftmax, ModelConfig, Vocabulary
+from test_bigram_sampler import ngram
+from tfsoftmax import CharacterEmbedding, CharCnnSoftmax, ModelConfig, SampledSoftmax, Vocabulary
 from tfsoftmax.commands import score
 from tfsoftmax.heads.char_cnn import with_words
+from tfsoftmax.heads.linear import LinearHead
+from tfsoftmax.lm.head_options import head_for
 from tfsoftmax.lm.model import language_model, reset_states, split_at_head
 from tfsoftmax.lm.open_vocabulary import with_unseen_words
 from tfsoftmax.lm.scoring import Scorer
+from tfsoftmax.ngrams.previous_word import UNITS as ID_UNITS
 
-WORDS = ["the", "cat", "sat", "<unk>", "mat", "<eos>"]
+V, WORDS = 23, ["the", "cat", "sat", "<unk>", "mat", "<eos>"]
 SMALL = {"characters": {"filters": [3, 4], "correction_units": 2}}
 
 
@@ -122,3 +130,54 @@ def test_score_tells_the_perplexity_of_an_open_vocabulary(corpus, tmp_path):
     assert beside < alone and (none["added_words"], two["added_words"]) == (0, 2)
     assert "depends on the unseen words in the rest of --input" in " ".join(
         score.__doc__.split())
+
+
+def test_new_words_have_the_scores_of_their_rows_and_a_mean_bias():
+    hidden, _ = positions(V, 8)
+    layer = CharacterEmbedding(V, None, spelled(V), filters=[3, 2], correction_units=2)
+    head = prepared(SampledSoftmax(V, 5, "uniform", tied_to=layer))
+    wider = with_words(head, ["unseen", "слово"])
+    np.testing.assert_allclose(np.exp(wider.log_probs(hidden)).sum(-1), 1, rtol=1e-5)
+    logits = wider(hidden).numpy()
+    np.testing.assert_allclose(logits[:, :V], head(hidden), rtol=1e-5, atol=1e-5)
+    new = hidden @ tf.transpose(layer.rows_of_words(["unseen", "слово"])).numpy()
+    np.testing.assert_allclose(logits[:, V:], new + head.bias.numpy().mean(), rtol=1e-4, atol=1e-4)
+
+
+def character_tied(make, *args, **options):
+    embedding = CharacterEmbedding(V, None, spelled(V), filters=[3, 2])
+    return make(V, *args, tied_to=embedding, **options)
+
+
+@pytest.mark.parametrize("head", [
+    tfsoftmax.FullSoftmax(V, tied_to=tfsoftmax.Embedding(V, UNITS)), "head",
+    tfsoftmax.TreeSoftmax(V), *(character_tied(make) for make in (
+        tfsoftmax.FullSoftmax, tfsoftmax.SphericalSoftmax, tfsoftmax.TaylorSoftmax,
+        tfsoftmax.CubicScores,
+    )),
+])
+def test_heads_that_cannot_have_more_words_are_refused(head):
+    if isinstance(head, LinearHead) and not isinstance(head, tfsoftmax.FullSoftmax):
+        head.build((None, UNITS))
+    with refuses("head", "tied to a CharacterE"):
+        with_words(head, ["unseen"])
+
+
+@pytest.mark.parametrize("make", [tfsoftmax.NCE, tfsoftmax.NegativeSampling])
+def test_scores_that_read_the_word_before_cannot_have_more_words(make):
+    head = character_tied(make, 5, "bigram", ngram=ngram(V), shared_samples=False)
+    head.build((None, UNITS + ID_UNITS))
+    with refuses("head", "be built, with P"):
+        with_words(head, ["unseen"])
+
+
+def test_unbuilt_characters_and_words_beside_a_tie_are_named():
+    words = ["<unk>", "<eos>", *spelled(V)[2:]]
+    embedding = CharacterEmbedding(V, UNITS, words)
+    with refuses(None, "CharacterEmbedding must be built before it gets more"):
+        embedding.with_words(["unseen"])
+    for given in ({"words": words}, {"characters": {"filters": [2]}}):
+        with refuses(None, "`words` and `characters` must be None with `tied_to`"):
+            CharCnnSoftmax(V, tied_to=embedding, **given)
+    vocabulary = Vocabulary(words, counts(V))
+    assert head_for(vocabulary, CharCnnSoftmax, tied_to=embedding).tied_to is embedding

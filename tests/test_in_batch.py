@@ -11,6 +11,7 @@ from cases import assert_all_close, rewind, with_gradients
 from refusals import refuses
 from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
 from tfsoftmax.samplers import InBatch, LearnedUnigram, Uniform, Unigram
+from tfsoftmax.survey import SampledObjective
 
 SIZE, UNITS = 9, 4
 COUNTS = np.array([5, 90, 3, 1, 40, 0, 7, 2, 11])
@@ -31,6 +32,10 @@ def make(counts=COUNTS, head=SampledSoftmax, num_samples=None, extra=None, **opt
         weight.assign(rng.normal(size=weight.shape))
     hidden = tf.constant(rng.normal(size=(len(LABELS), UNITS)), tf.float32)
     return head, hidden
+
+
+def of_pairs(vocab_size, num_samples, sampler, **options):
+    return SampledObjective(vocab_size, num_samples, "bpr", sampler, **options)
 
 
 def reference(head, hidden, labels, all_hits=False, drawn=(), expected=None):
@@ -185,7 +190,7 @@ def test_positions_of_weight_zero_are_no_negatives():
 
 @pytest.mark.parametrize("head, num_samples, options", [
     (SampledSoftmax, 3, {}), (NCE, None, {}), (BlackOut, None, {}),
-    (NegativeSampling, None, {"restore_proposal": False}),
+    (NegativeSampling, None, {"restore_proposal": False}), (of_pairs, None, {}),
 ])
 def test_positions_of_weight_zero_are_no_negatives_under_xla(head, num_samples, options):
     """Some of the others have the label that padding has there, too."""

@@ -179,11 +179,10 @@ class SamplingHead(Shards):
             certain = tf.boolean_mask(certain, certain >= 0)  # after the replicas: none may be left
             candidates, is_certain = with_certain(
                 candidates, labels, certain, self.sampler.unbiased)
-        arguments = criterion, hidden, self._compared_rows, labels, candidates, corrected
-        arguments = *arguments, self._hits()
+        given = criterion, hidden, self._compared_rows, labels, candidates, corrected, self._hits()
         if self.shared_samples:
-            return sampled_loss(*arguments, is_certain)
-        losses, scores = per_example_loss(*arguments)
+            return sampled_loss(*given, is_certain)
+        losses, scores = per_example_loss(*given)
         if before:
             ids = tf.concat([labels[:, None], candidates.ids], axis=1)
             self.sampler.observe(tf.where(unlabelled, -1, *before), ids, tf.nn.softmax(scores))

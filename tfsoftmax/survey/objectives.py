@@ -22,7 +22,8 @@ def bpr(label: tf.Tensor, words: tf.Tensor, copies: tf.Tensor) -> tf.Tensor:
     Args:
         label: (N,) float32, the labels' scores t.
         words: (N, M) float32, the sampled words' scores u, -1e30 where one is left out.
-        copies: (M,) float32, m, how often each word was drawn.
+        copies: (M,) float32, m, how often each word was drawn. Sums are over the words that are not
+            left out. Under XLA, labels of weight zero are words that are left out everywhere.
 
     Returns:
         (N,) float32.
@@ -32,8 +33,9 @@ def bpr(label: tf.Tensor, words: tf.Tensor, copies: tf.Tensor) -> tf.Tensor:
 
     Source: Rendle et al. 2009, with words from any proposal and several for each label.
     """
-    losses = tf.math.softplus(words - label[:, None])
-    return tf.linalg.matvec(losses, copies) / tf.reduce_sum(copies)
+    copies = tf.where(words > LEFT_OUT / 2, copies, 0.0)
+    losses = tf.reduce_sum(copies * tf.math.softplus(words - label[:, None]), axis=1)
+    return tf.math.divide_no_nan(losses, tf.reduce_sum(copies, axis=1))
 
 
 def gbce(label: tf.Tensor, words: tf.Tensor, copies: tf.Tensor, beta: float = 0.5) -> tf.Tensor:
@@ -81,8 +83,8 @@ def pairwise_softmax(
     """
     logs = tf.math.log(2.0) - tf.math.softplus(-2 * (words - label[:, None]))
     log_sum = tf.reduce_logsumexp(logs / temperature + tf.math.log(copies), axis=1)
-    some = tf.reduce_any(words > LEFT_OUT / 2, axis=1)
-    return tf.where(some, log_sum - tf.math.log(tf.reduce_sum(copies)), 0.0)
+    total = tf.reduce_sum(tf.where(words > LEFT_OUT / 2, copies, 0.0), axis=1)
+    return tf.where(total > 0, log_sum - tf.math.log(total), 0.0)
 
 
 OBJECTIVES = {"bpr": bpr, "gbce": gbce, "pairwise_softmax": pairwise_softmax}

@@ -76,7 +76,9 @@ def test_ragged_labels_sequences_masks_and_ignored_labels():
     loss = SoftmaxLoss(reduction="none", multi_label=True)
     sets = tf.ragged.constant([[3, 5], [0], [12, 1, 7], [], [2, 2], [4]])
     padded = loss(sets.to_tensor(-1), head(hidden))
-    np.testing.assert_allclose(loss(sets, head(hidden)), padded, rtol=1e-6)
+    for dtype in tf.int32, tf.int64, tf.uint8, tf.uint16:
+        found = loss(tf.cast(sets, dtype), head(hidden))
+        np.testing.assert_allclose(found, padded, rtol=1e-6)
     in_time = hidden.reshape(2, 3, UNITS)
     logits = head(in_time)
     logits._keras_mask = tf.constant([[True, True, False], [True, True, True]])

@@ -27,7 +27,9 @@ def dense(value, name):
 
 def dense_lists(value, name):
     """`dense` for lists of ids, which may be ragged: they are padded with -1."""
-    return dense(value.to_tensor(-1) if isinstance(value, tf.RaggedTensor) else value, name)
+    if isinstance(value, tf.RaggedTensor):  # of a type that may lack -1
+        value = tf.cast(value, tf.int64 if value.dtype.is_unsigned else value.dtype).to_tensor(-1)
+    return dense(value, name)
 
 
 def real(value, name):

@@ -84,10 +84,11 @@ class OnlineBigram(AfterWord):
         words = [gathered_rows(self.words.value, touched), ids]
         flat = (tf.concat([tf.reshape(x, [-1]) for x in both], 0)
                 for both in (rows, words, (old, shares)))
-        self._write(touched, *_heaviest(*flat, self.slots, count, self.vocab_size))
+        words, weights = _heaviest(*flat, self.slots, count, self.vocab_size)
         total = self.decay * gathered_rows(self.total.value, touched)
         total += tf.math.unsorted_segment_sum(tf.ones_like(place, tf.float32), place, count)
-        own_copy(self.total.value).scatter_update(tf.IndexedSlices(total, touched))
+        for state, new in (self.words, words), (self.weights_after, weights), (self.total, total):
+            own_copy(state.value).scatter_update(tf.IndexedSlices(new, touched))
 
     def log_q(self, ids, before):
         words, weights, of_unigram = self._after(before)
@@ -127,10 +128,6 @@ class OnlineBigram(AfterWord):
         self.words.assign(renumbering.rows(np.maximum(words, 0), 0))
         self.weights_after.assign(renumbering.rows(weights, 0))
         renumbering.copy_rows(self.total, old.total)
-
-    def _write(self, touched, words, weights):
-        own_copy(self.words.value).scatter_update(tf.IndexedSlices(words, touched))
-        own_copy(self.weights_after.value).scatter_update(tf.IndexedSlices(weights, touched))
 
 
 def _heaviest(rows, words, weights, most, count, vocab_size):

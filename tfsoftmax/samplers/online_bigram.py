@@ -22,7 +22,9 @@ class OnlineBigram(AfterWord):
     after the word v that the position has read. v keeps its M heaviest words, n(v) of them in use;
     lost(v) is the weight of the words that were dropped, and total(v) that of both. Before the
     first step q is the unigram u. Positions of weight zero, such as those of an ignored label, are
-    not observed, unless the loss is that of `training_loss` without a `mask`.
+    not observed, unless the loss is that of `training_loss` without a `mask`. An objective without
+    correction, `SampledObjective(corrected=False)`, has the shares of exp(s), which are no
+    estimates: q then drifts to the words that it draws often.
 
     It takes 8 M bytes for each word of the vocabulary. An update sorts the words of the sample and
     the M words of each v of the batch, which is most of its cost.

@@ -6,7 +6,7 @@ import importlib
 NAMES = (
     "accumulators", "field", "hierarchical", "huffman", "jiang", "leaf_orders", "methods", "novels",
     "pieces", "precision", "projections", "proposals", "sgd_trees", "shen", "shmuma", "shortlists",
-    "small_batches", "summaries", "transformer", "tree_shapes", "zaremba",
+    "small_batches", "summaries", "transformer", "tree_shapes", "zaremba", "zaremba_medium",
 )
 EXPERIMENTS = {name: importlib.import_module(f"experiments.tables.{name}") for name in NAMES}
 

@@ -1,4 +1,4 @@
-"""Writes the page of all tables and figures of the five papers, with a verdict on each.
+"""Writes the page of all tables and figures of the six papers, with a verdict on each.
 
     python -m experiments.framework.papers
 
@@ -35,7 +35,7 @@ to be written.\
 """
 
 SCORE = """\
-How much of five papers comes out here as it stands in them. A comparison is a pair of methods, or a
+How much of six papers comes out here as it stands in them. A comparison is a pair of methods, or a
 claim of the paper about two, by their perplexity; the other columns count findings about speed,
 memory and shapes. Open are those that need a GPU, a network or a corpus that is not public. The
 corpora, sizes and machines are not the papers', and each row below says what they are.\

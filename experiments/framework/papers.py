@@ -37,8 +37,9 @@ to be written.\
 SCORE = """\
 How much of six papers comes out here as it stands in them. A comparison is a pair of methods, or a
 claim of the paper about two, by their perplexity; the other columns count findings about speed,
-memory and shapes. Open are those that need a GPU, a network or a corpus that is not public. The
-corpora, sizes and machines are not the papers', and each row below says what they are.\
+memory and shapes. Open are those that need a GPU, a network or a corpus that is not public, and one
+that has still to be run. The corpora, sizes and machines are not the papers', and each row below
+says what they are.\
 """
 KINDS = {  # the heading of a column, and the words with which its verdicts begin
     "other findings: same": ("same", "the"), "in part": ("in",),

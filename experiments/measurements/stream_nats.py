@@ -13,7 +13,7 @@ import tfsoftmax_command  # noqa: F401  (imported before the package, which then
 from absl import flags
 
 from tfsoftmax.commands import program, shared
-from tfsoftmax.support.arguments import check_at_least
+from tfsoftmax.support.arguments import check_at_least, expect
 
 
 def perplexities(nats, tokens, count):
@@ -52,6 +52,8 @@ def main():
     from tfsoftmax.runs import runs
 
     corpus = shared.corpus_of(runs.Run(options.run), options.data)
+    expect(options.worst < corpus.batch_size, "worst",
+           f"be less than the number of streams, {corpus.batch_size}", options.worst)
     model, vocabulary, _ = runs.load(options.run, corpus.batch_size, corpus.shape["time_steps"])
     head, hidden_model = split_at_head(model, vocabulary)
 

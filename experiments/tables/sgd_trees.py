@@ -38,8 +38,12 @@ from experiments.tables import jiang
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "epochs": 12}
 
-RUNS = seeded([
-    *jiang.trees_and_full(SGD),
-    dataclasses.replace(
-        jiang.run("tree-shuffled", "tree", tree="{data}/huffman-shuffled.paths"), training=SGD),
-], (1,))
+TREES_AND_FULL = jiang.trees_and_full(SGD)
+SHUFFLED = dataclasses.replace(
+    jiang.run("tree-shuffled", "tree", tree="{data}/huffman-shuffled.paths"), training=SGD)
+CLOSE = ("tree-huffman", "tree-alphabetical", "tree-random")  # near each other with one seed
+
+RUNS = [
+    *seeded([*TREES_AND_FULL, SHUFFLED], (1,)),
+    *seeded([run for run in TREES_AND_FULL if run.name in CLOSE], (2, 3)),
+]

@@ -230,7 +230,8 @@ def test_the_head_may_be_in_a_model_that_ends_a_sequence_or_make_any_of_the_outp
     inner = keras.Model(users, logits)
     wanted = np.argsort(-inner.predict(np.arange(8), verbose=0), axis=1)[:, :3]
     ends = keras.Sequential([keras.Input((), dtype="int32"), inner])
-    for model in (ends, keras.Model(users, [best, logits])):
+    several = keras.Model(users, [best, logits])
+    for model in (ends, several, keras.Model(users, several(users))):
         callback = MineHardNegatives(negatives, np.arange(8))
         callback.set_model(model)
         callback.on_train_begin()

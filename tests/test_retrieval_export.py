@@ -276,5 +276,7 @@ def test_models_that_cannot_be_exported_are_named(tmp_path):
         model = keras.Model(inputs, head(inputs if of_head is None else of_head))
         refused(message, tfsoftmax.export_retrieval, model, str(tmp_path / "served"), k=3)
     after = keras.Model(model.input, keras.ops.log_softmax(model.output))  # an operation, no layer
-    with refuses("model", "be functional or sequential, with an output that a head makes"):
-        tfsoftmax.export_retrieval(after, str(tmp_path / "served"), k=3)
+    inner = keras.Sequential([model, keras.layers.Softmax()])
+    for wrong in (after, keras.Model(model.input, inner(model.input))):
+        with refuses("model", "be functional or sequential, with an output that a head makes"):
+            tfsoftmax.export_retrieval(wrong, str(tmp_path / "served"), k=3)

@@ -5,7 +5,7 @@ import keras
 from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.losses.logits_tag import LogitsTag
 from tfsoftmax.support._compat import call_of, layers_before, layers_of
-from tfsoftmax.support.arguments import refusal
+from tfsoftmax.support.arguments import refusal, refusing
 
 
 def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]:
@@ -24,25 +24,27 @@ def head_and_hidden_model(model: keras.Model) -> tuple[SoftmaxHead, keras.Model]
             before = layers_before(inputs[0])
             needed = [x for x in model.inputs if call_of(x)[0] in before]
             return head, keras.Model(needed, inputs[0])
-    for place, output in enumerate(outputs):
+    rule = "be functional or sequential, with an output that a head makes; a model of your own " \
+           "class may be the last layer of one"
+    for output in outputs:
         inner = call_of(output)[0]
         within = layers_of(inner) if isinstance(inner, keras.Model) else []
         heads = [x for x in within if isinstance(x, SoftmaxHead)]
         if len(heads) == 1:
             inputs = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-            return heads[0], keras.Model(model.inputs, _Hidden(model, place)(inputs))
-    rule = "be functional or sequential, with an output that a head makes; a model of your own " \
-           "class may be the last layer of one"
+            with refusing(IndexError, "model", rule, {"model": model}):
+                return heads[0], keras.Model(model.inputs, _Hidden(model, heads[0])(inputs))
     raise refusal("model", rule, model)
 
 
 class _Hidden(keras.layers.Layer):
-    """What the head behind an output of a model is called with."""
+    """What the head behind the first of a model's outputs that it makes is called with."""
 
-    def __init__(self, model, place):
-        super().__init__()
-        self.model, self.place = model, place
+    def __init__(self, model, head):
+        super().__init__(autocast=False)  # word ids may be floats
+        self.model, self.head = model, head
 
     def call(self, inputs):
         outputs = keras.tree.flatten(self.model(inputs, training=False))
-        return LogitsTag.of(outputs[self.place]).hidden
+        tags = [tag for tag in map(LogitsTag.at, outputs) if tag and tag.head is self.head]
+        return tags[0].hidden  # IndexError if another layer follows the head

@@ -64,9 +64,14 @@ class LogitsTag:
         return logits
 
     @staticmethod
+    def at(logits: tf.Tensor) -> "LogitsTag | None":
+        """The tag of `logits`, or None."""
+        return getattr(logits, _TAG, None)
+
+    @staticmethod
     def of(logits: tf.Tensor) -> "LogitsTag | None":
         """The tag of `logits`, or None while Keras builds a model from placeholders."""
-        tag = getattr(logits, _TAG, None)
+        tag = LogitsTag.at(logits)
         expect(
             tag is not None or in_symbolic_scope(), "y_pred",
             "be the output of a tfsoftmax head, with no layer after or around it (a head takes "

@@ -100,6 +100,25 @@ def test_every_policy_keeps_rows_with_masks_ties_and_two_outputs(policy):
     tfsoftmax.with_items(model, range(V), not_items=[0, 3])
 
 
+@pytest.mark.parametrize("kind", ["loss", "metric", "loss of Keras"])
+def test_the_class_that_is_ignored_keeps_its_id(kind):
+    model, given = made(), {"optimizer": "sgd", "loss": tfsoftmax.SoftmaxLoss()}
+    if kind == "metric":
+        given["weighted_metrics"] = [tfsoftmax.Perplexity(ignore_class=3)]
+    elif kind == "loss":
+        given["loss"] = tfsoftmax.SoftmaxLoss(ignore_class=3)
+    else:
+        given["loss"] = keras.losses.SparseCategoricalCrossentropy(True, ignore_class=3)
+    model.compile(**given)
+    for before in ([3, 0, 1, 2, 4], [0, 1, 2], [0, 1, 2, -1, 4, 5]):
+        with refuses("before", "leave the class that losses and metrics ignore where it is"):
+            tfsoftmax.with_items(model, before)
+    assert tfsoftmax.with_items(model, [10, 7, -1, 3, 9]).layers[-1].vocab_size == 5
+    for padding in (-1, -100, V, None):
+        model.compile("sgd", tfsoftmax.SoftmaxLoss(ignore_class=padding))
+        assert tfsoftmax.with_items(model, [2, 1]).loss.ignore_class == padding
+
+
 class Towers(keras.Model):
     """A subclassed model, which Keras cannot copy."""
 

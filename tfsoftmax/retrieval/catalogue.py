@@ -48,9 +48,10 @@ def with_items(
             keep their rows; None for the same rows as before.
 
     Raises:
-        ValueError: if `before` or `not_items` do not fit, as when id 0 is no longer the padding
-            that an embedding masks; if `features` are missing; or if a layer orders its rows, as
-            adaptive and tree heads do, or computes them from spelling.
+        ValueError: if `before` or `not_items` do not fit, as when padding that an embedding masks,
+            or the `ignore_class` of a loss or metric, would have another id; if `features` are
+            missing; or if a layer orders its rows, as adaptive and tree heads do, or computes them
+            from spelling.
 
     Example:
         words = keras.Input((20,), dtype="int32")
@@ -197,7 +198,11 @@ class _Catalogue:
         return {name: self.config(value) for name, value in config.items()}
 
     def _arguments(self, name, arguments):
-        words = self.words
+        words, ignored = self.words, arguments.get("ignore_class")
+        if ignored is not None and 0 <= ignored < words.size:
+            expect(words.before[ignored : ignored + 1].tolist() == [ignored], "before",
+                   "leave the class that losses and metrics ignore where it is; else call "
+                   "`move_items`", received=f"{name} with ignore_class={ignored}")
         if name == "ItemTower":
             features = self.features
             if features is None:  # only their types and shapes

@@ -159,6 +159,9 @@ def test_what_has_its_rows_in_an_order_is_refused():
                 model, model, before)):
             with refuses("model", "have only rows of"):
                 move(model, BEFORE)
+    untied = made(embedding=lambda *sizes: keras.layers.ReversibleEmbedding(*sizes, False))
+    with refuses("model", "or transposed"):
+        tfsoftmax.with_items(untied, range(V)[::-1])
     vocabularies, ends = samplers.target_vocabularies([[1, 2], [3, 4]], V, 2)
     fixed = tfsoftmax.SampledSoftmax(V, 2, samplers.TargetSampling(V, vocabularies, ends))
     with refuses("model", "draw its samples from all items"):

@@ -21,7 +21,7 @@ SIZES = ("vocab_size", "input_dim")  # the arguments that are V
 SIZED = ("Embedding", "ReversibleEmbedding", "Coverage")  # whose rows may have any order
 FIXED = ("Bigram", "TargetSampling")  # samplers that are made for their words
 ROWS_OF_ITEMS = ("have only rows of `Embedding`, `ItemTower` and heads that take `not_items`, none "
-                 "that are ordered or computed from spelling")
+                 "that are ordered, computed from spelling or transposed")
 
 
 @checks_arguments
@@ -117,6 +117,7 @@ def _renumbering(model, before):
     renumbering = Renumbering(before, heads[-1].vocab_size)
     for layer in layers_of(model):
         kept = isinstance(layer, Items) or not isinstance(layer, (SoftmaxHead, AdaptiveEmbedding))
+        kept &= getattr(layer, "tie_weights", True)  # else Keras has scores by columns, (D, V)
         of_items = renumbering.size in (getattr(layer, size, None) for size in SIZES)
         expect(kept or not of_items, "model", ROWS_OF_ITEMS, layer)
     first = int(renumbering.before[0])

@@ -170,7 +170,8 @@ def test_what_has_its_rows_in_an_order_is_refused():
 
 def test_wrong_numbers_are_refused():
     model = made()
-    for before in ([0, 0], [V], [-2], [], [[0]], [0.5]):
+    assert tfsoftmax.with_items(model, np.arange(V, dtype=np.uint8)).layers[-1].vocab_size == V
+    for before in ([0, 0], [V], [-2], [], [[0]], [0.5], [[0], [1, 2]]):
         refused("`before` must be ids in", tfsoftmax.with_items, model, before)
     for retired in ([13], [-1], [0, 0], range(13)):
         with refuses("not_items", "be different ids in [0, 13), not all of them"):

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.support._compat import layers_in, variables_of_its_own
-from tfsoftmax.support.arguments import ArrayLike, expect
+from tfsoftmax.support.arguments import ArrayLike, array_of, expect
 
 ROWS_AT_ONCE = 1 << 16  # of a variable that are copied
 
@@ -33,13 +33,12 @@ class Renumbering:
     """
 
     def __init__(self, before: ArrayLike, size: int):
-        array = np.asarray(before)
-        right = array.ndim == 1 and array.size and array.dtype.kind in "iu"
-        right = right and array.min() >= -1 and array.max() < size
-        kept = array[array >= 0] if right else array
         rule = f"be ids in [0, {size}), none of them twice, or -1, one for each word"
+        array = array_of("before", before, "iu", rule)
+        right = array.ndim == 1 and array.size and array.min() >= -1 and array.max() < size
+        kept = array[array >= 0] if right else array
         expect(right and len(np.unique(kept)) == len(kept), "before", rule, before)
-        self.before, self.size = array, size
+        self.before, self.size = array.astype(np.int64), size  # a type that TensorFlow gathers by
         self.kept = np.flatnonzero(array >= 0)
         self.row_variables, self._moved = [], set()
 

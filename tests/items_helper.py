@@ -19,6 +19,7 @@ OPTIMIZERS = {
     "scaled": lambda: keras.optimizers.LossScaleOptimizer(tfsoftmax.optimizers.Adam(0.01)),
     "keras": lambda: keras.optimizers.Adam(0.01),
     "keras_average": lambda: keras.optimizers.Adam(0.01, use_ema=True),
+    "adafactor": lambda: keras.optimizers.Adafactor(0.01),
     "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
 }
 HEADS = {

@@ -46,6 +46,18 @@ def test_training_goes_on_as_if_nothing_had_changed(optimizer):
         np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6, err_msg=variable.path)
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_slots_follow_items_whose_number_stays(optimizer):
+    old, before = trained("full", optimizer), np.random.default_rng(0).permutation(V)
+    new = tfsoftmax.with_items(old, before)
+    moved = 0
+    for slot, other in zip(new.optimizer.variables, old.optimizer.variables, strict=True):
+        rows = before if other.shape[:1] == (V,) else ...
+        np.testing.assert_array_equal(slot.numpy(), other.numpy()[rows], err_msg=slot.path)
+        moved += rows is before
+    assert moved > 0
+
+
 def test_an_average_of_a_new_row_begins_with_the_row():
     for optimizer in ("average", "keras_average"):
         new = tfsoftmax.with_items(trained("full", optimizer), BEFORE)

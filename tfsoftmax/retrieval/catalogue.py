@@ -169,8 +169,10 @@ def _move(old, new, renumbering):
         for weight, mean in zip(new.trainable_variables, inner._model_variables_moving_average):
             mean.assign(weight)
     prefixes = tuple(x.path.replace("/", "_") + "_" for x in renumbering.row_variables)
+    names = {x.name for x in renumbering.row_variables}  # which Adafactor gives to its slots
     for slot, other in zip(slots.variables, earlier.variables, strict=True):
-        has_rows = other.name.startswith(prefixes) and other.shape[:1] == (renumbering.size,)
+        has_rows = other.name in names or other.name.startswith(prefixes)
+        has_rows &= other.shape[:1] == (renumbering.size,)
         (renumbering.copy_rows if has_rows else renumbering.copy)(slot, other)
 
 

@@ -10,7 +10,7 @@ import tfsoftmax
 from cases import assert_all_close, rewind, with_gradients
 from refusals import refuses
 from tfsoftmax.heads import NCE, BlackOut, NegativeSampling, SampledSoftmax
-from tfsoftmax.samplers import InBatch, LearnedUnigram, Uniform, Unigram
+from tfsoftmax.samplers import Excluding, InBatch, LearnedUnigram, Uniform, Unigram
 from tfsoftmax.survey import SampledObjective
 
 SIZE, UNITS = 9, 4
@@ -186,6 +186,23 @@ def test_positions_of_weight_zero_are_no_negatives():
     np.testing.assert_allclose(total, weights[kept] @ losses, rtol=1e-5)
     none, _ = head.loss_and_nats(hidden, LABELS, 0 * weights)
     assert none == 0
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("head", [SampledSoftmax, NCE, BlackOut])
+def test_a_lone_label_that_cannot_be_drawn_is_known_for_certain(jit, head):
+    """NCE still has to tell the words that were drawn from labels."""
+    head, hidden = make(COUNTS, head, 5, Excluding(SIZE, [1], Uniform(SIZE - 1)), seed=1)
+    weights, losses = np.eye(len(LABELS), dtype=np.float32)[0], 0.0
+    if isinstance(head, NCE):
+        drawn = head.sampler.sample(LABELS, 5, rewind(head).random_state.next()).ids.numpy()[7:]
+        scores = hidden.numpy()[0] @ head.kernel.numpy()[drawn].T + head.bias.numpy()[drawn]
+        scores -= head.initial_log_z + np.log(5 / (SIZE - 1))
+        losses = np.logaddexp(0, scores).sum()
+    step = tf.function(rewind(head).loss_and_nats, jit_compile=jit)
+    (total, _), gradients = with_gradients(step, [hidden, head.bias], hidden, LABELS, weights)
+    np.testing.assert_allclose(total, losses, rtol=1e-4, atol=1e-30)
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("head, num_samples, options", [

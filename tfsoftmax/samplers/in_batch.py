@@ -131,7 +131,9 @@ class InBatch(Given):
             of_extra = num_samples * tf.exp(self.extra.log_q(ids))
             if self.counts is None:  # a loss without correction has none for these words either
                 of_extra = num_samples / self.vocab_size
-            return tf.math.log(others * tf.exp(log_q) + of_extra)
+            expected = others * tf.exp(log_q) + of_extra
+            # A lone label that r excludes has none, and no loss: no sample can be mistaken for it.
+            return tf.math.log(tf.maximum(expected, np.finfo(np.float32).tiny))
 
         if num_samples is not None:
             drawn = self.extra._draw(num_samples, stateless(seed))

@@ -7,7 +7,7 @@ import tensorflow as tf
 from cases import built, positions
 from ranking_helper import METRICS, K, N, V, graded, lists, wanted
 from refusals import refuses
-from tfsoftmax.metrics import MAP, MRR, NDCG, PrecisionAtK, RecallAtK
+from tfsoftmax.metrics import MAP, MRR, NDCG, Accuracy, PrecisionAtK, RecallAtK
 from tfsoftmax.ops.ranking import NOT_SEARCHED
 
 
@@ -175,6 +175,18 @@ def test_items_that_are_none_and_more_items_than_there_are_are_named():
         RecallAtK(4).update_state(RELEVANT + V, logits)
     with refuses("k", "be an integer in [1, 40]"):
         RecallAtK(V + 1).update_state(RELEVANT, logits)
+
+
+@pytest.mark.parametrize("metric, relevant, found", [
+    (lambda: RecallAtK(1), np.float32([[2**24 + 1]]), np.int32([[2**24]])),
+    (lambda: NDCG(1), np.float32([[[2**24 + 1, 2.0]]]), np.int32([[2**24]])),
+    (Accuracy, np.float16([4001]), None),
+])
+def test_floats_that_hold_another_id_than_was_meant_are_named(metric, relevant, found):
+    if found is None:
+        found = built("full", 5000)(positions(5000, 1)[0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"whole numbers, of float\d\d below"):
+        metric().update_state(relevant, found)
 
 
 def test_a_list_that_was_not_searched_does_not_count():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfsoftmax.losses.labels import Labels, positions
 from tfsoftmax.losses.logits_tag import LogitsTag
+from tfsoftmax.ops.inputs import WHOLE_BITS, asserted
 from tfsoftmax.ops.replicas import sum_of_replicas
 from tfsoftmax.support.arguments import expect
 from tfsoftmax.support.saved_options import SavedOptions
@@ -16,18 +17,20 @@ def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:
     """Ids of any type as int64. XLA does not check them.
 
     Raises:
-        InvalidArgumentError: when run, if an id of `y_true` is not a whole number in [least, end).
+        InvalidArgumentError: when run, if an id of `y_true` is not a whole number in [least, end),
+            or a float so large that other ids become the same.
     """
     whole = tf.cast(ids, tf.int64)
-    valid = (whole >= least) & (whole < end)
-    if ids.dtype.is_floating:
-        valid &= tf.cast(whole, ids.dtype) == ids
     message = f"`y_true` must lie in [{max(least, 0)}, {end})"
     if least < 0:
         message += ", or below zero where there is no item"
-    wrong = tf.boolean_mask(ids, ~valid)[:1]
-    check = tf.debugging.Assert(tf.reduce_all(valid), [f"{message}, in whole numbers.", wrong])
-    with tf.control_dependencies([] if check is None else [check]):
+    valid = (whole >= least) & (whole < end)
+    if ids.dtype.is_floating:
+        limit = 1 << WHOLE_BITS.get(ids.dtype, 0)
+        message += f", in whole numbers, of {ids.dtype.name} below {limit}"
+        valid &= (tf.cast(whole, ids.dtype) == ids) & (whole < limit)
+    message += ". Received at position, value:"
+    with tf.control_dependencies(asserted(valid, ids, message, "")):
         return tf.identity(whole)
 
 

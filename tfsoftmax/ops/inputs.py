@@ -5,6 +5,8 @@ import tensorflow as tf
 from tfsoftmax.ops.graphs import under_xla
 from tfsoftmax.support.arguments import expect, refusal
 
+# Below 2 to the power of these, a float tells all whole numbers apart.
+WHOLE_BITS = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}
 _COMPOSITE = (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)
 
 
@@ -101,9 +103,8 @@ def rows_of_valid(rows, valid):
 
 def _check_type(dtype, size, name):
     _check_real(dtype, name, "be integers, ids")
-    bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}.get(dtype, 0)
     rule = f"be integers: {dtype.name} does not hold every id below {size}"
-    holds = dtype.is_integer or size - 1 <= 1 << bits
+    holds = dtype.is_integer or size - 1 <= 1 << WHOLE_BITS.get(dtype, 0)
     expect(holds, name, rule, received=dtype.name, error=TypeError)
 
 

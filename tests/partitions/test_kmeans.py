@@ -77,11 +77,16 @@ def test_words_that_are_all_the_same_make_a_tree(vocab_size):
 @pytest.mark.parametrize("name, rule, make, arguments, options", [
     ("vectors", "one row for each of 4 words", kmeans.kmeans_tree,
      (np.ones((3, 2)), np.ones(4)), {}),
-    ("vectors", "be finite, one row for each word", kmeans.kmeans_classes,
+    ("vectors", "be finite (V, D), one row for each word", kmeans.kmeans_classes,
      (np.full((4, 2), np.nan), 2), {}),
     ("in_root", "lie in [0, 4]", kmeans.kmeans_tree,
      (np.ones((4, 2)), np.ones(4)), {"in_root": 5}),
+    ("vectors", "be finite (V, D)", kmeans.kmeans_classes, (np.ones((4, 0)), 2), {}),
+    ("in_root", "be an integer", kmeans.kmeans_tree,
+     (np.ones((4, 2)), np.ones(4)), {"in_root": 0.5}),
     ("classes", "lie in [1, 4]", kmeans.kmeans_classes, (np.ones((4, 2)), 0), {}),
+    ("classes", "be an integer", kmeans.kmeans_classes, (np.ones((4, 2)), 2.5), {}),
+    ("classes", "lie in", kmeans.kmeans_tree, (np.ones((4, 2)), np.ones(4)), {"classes": 0}),
     *((option, "lie in", make, (np.ones((4, 2)), given), {option: 0})
       for option in ("iterations", "dimensions")
       for make, given in ((kmeans.kmeans_classes, 2), (kmeans.kmeans_tree, [4, 3, 2, 1]))),

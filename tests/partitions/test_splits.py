@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from refusals import refuses
 from tfsoftmax.partitions import splits
 
 
@@ -59,6 +60,12 @@ def test_trees_that_would_be_too_deep_are_halved():
     assert 20 < tree.depths.max() <= splits.MAX_DEPTH
 
 
-def test_wrong_vectors_are_refused():
-    with pytest.raises(ValueError, match=r"`vectors` must be finite \(V, D\)"):
-        splits.split_tree(np.array([[np.nan]]))
+@pytest.mark.parametrize("name, rule, arguments", [
+    ("vectors", "be finite (V, D)", {"vectors": [[np.nan]]}),
+    ("vectors", "be finite (V, D)", {"vectors": np.ones((3, 0))}),
+    ("iterations", "be at least 0", {"iterations": -1}),
+    ("iterations", "be an integer", {"iterations": 1.5}),
+])
+def test_mistakes_are_named(name, rule, arguments):
+    with refuses(name, rule):
+        splits.split_tree(**{"vectors": np.ones((3, 2)), **arguments})

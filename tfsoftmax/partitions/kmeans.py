@@ -7,11 +7,12 @@ import numpy as np
 from tfsoftmax.partitions import tree_builders
 from tfsoftmax.partitions.ranks import frequency_ranks
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.arguments import ArrayLike, check_positive, expect
+from tfsoftmax.support.arguments import ArrayLike, check_positive, checks_arguments, expect
 
 CHUNK = 4096  # words whose distances to all centres are held at a time
 
 
+@checks_arguments
 def kmeans_tree(
     vectors: ArrayLike, counts: ArrayLike, in_root: int = 0, classes: int | None = None,
     most_words: int = 1000, dimensions: int = 10, iterations: int = 20, seed: int = 0,
@@ -40,7 +41,7 @@ def kmeans_tree(
     Source: SOUL, Le et al. 2011, section 3.2.
     """
     vectors = checked_vectors(vectors, len(counts))
-    check_positive(dimensions=dimensions, iterations=iterations)
+    check_positive(classes=classes, dimensions=dimensions, iterations=iterations)
     expect(0 <= in_root <= len(counts), "in_root", f"lie in [0, {len(counts)}]", in_root)
     rng = np.random.default_rng(seed)
     order = frequency_ranks(counts).ids
@@ -66,6 +67,7 @@ def kmeans_tree(
     return tree_builders.from_nested(nested)
 
 
+@checks_arguments
 def kmeans_classes(
     vectors: ArrayLike, classes: int, dimensions: int = 10, iterations: int = 20, seed: int = 0
 ) -> np.ndarray:
@@ -90,10 +92,10 @@ def kmeans_classes(
 def checked_vectors(vectors: ArrayLike, words: int | None = None) -> np.ndarray:
     """The vectors as float64, or a ValueError if they are not finite, a row for each word."""
     vectors = np.asarray(vectors, np.float64)
-    right = vectors.ndim == 2 and len(vectors) == (len(vectors) if words is None else words) > 0
+    right = vectors.ndim == 2 and vectors.size and words in (None, len(vectors))
     rows = "each word" if words is None else f"each of {words} words"
-    expect(right and np.isfinite(vectors).all(), "vectors", f"be finite, one row for {rows}",
-           received=f"shape {vectors.shape}")
+    expect(right and np.isfinite(vectors).all(), "vectors",
+           f"be finite (V, D), one row for {rows}", received=f"shape {vectors.shape}")
     return vectors
 
 

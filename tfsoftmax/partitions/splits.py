@@ -3,12 +3,14 @@
 import numpy as np
 
 from tfsoftmax.partitions import tree_builders
+from tfsoftmax.partitions.kmeans import checked_vectors
 from tfsoftmax.partitions.tree import Tree
-from tfsoftmax.support.arguments import ArrayLike, expect
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, checks_arguments
 
 MAX_DEPTH = 64
 
 
+@checks_arguments
 def split_tree(
     vectors: ArrayLike, balanced: bool = True, gaussians: bool = True, iterations: int = 10,
     seed: int = 0,
@@ -36,9 +38,8 @@ def split_tree(
 
     Source: Mnih and Hinton 2009, section 4 (BALANCED, ADAPTIVE without words on both sides).
     """
-    vectors = np.asarray(vectors, np.float32)
-    right = vectors.ndim == 2 and len(vectors) and np.isfinite(vectors).all()
-    expect(right, "vectors", "be finite (V, D)", received=f"shape {vectors.shape}")
+    vectors = checked_vectors(vectors).astype(np.float32)
+    check_at_least(0, iterations=iterations)
     rng, bits = np.random.default_rng(seed), []
     words, starts = np.arange(len(vectors)), np.array([0])  # words by node, nodes' first words
     while len(words) > len(starts):

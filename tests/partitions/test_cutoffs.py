@@ -147,10 +147,13 @@ def test_cutoffs_of_eight_hundred_thousand_words_are_found():
     ("counts", "Received: -1 for word 1", {"counts": [3, -1]}),
     ("counts", "Received: all zero", {"counts": [0, 0]}),
     ("hidden_units", "be at least 1", {"hidden_units": 0}),
+    ("hidden_units", "be an integer", {"hidden_units": "8"}),
     ("positions", "be at least 1", {"positions": 0}),
     ("projection_factor", "be at least 1", {"projection_factor": 0.5}),
     ("tails", "lie in [1, 3), ", {"tails": 3}),
+    ("tails", "be an integer", {"tails": 1.5}),
     ("multiply_seconds", "", {"constants": {"overhead_seconds": 1.0, "multiply_seconds": 0.0}}),
+    ("overhead_seconds", "", {"constants": {"overhead_seconds": "x", "multiply_seconds": 1.0}}),
     ("overhead_seconds", "", {"constants": {"overhead_seconds": -1.0, "multiply_seconds": 1.0}}),
 ])
 def test_bad_arguments_are_named(name, rule, arguments):

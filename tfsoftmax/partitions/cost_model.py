@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfsoftmax.partitions.bands import band_units, checked_cutoffs
-from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect
+from tfsoftmax.support.arguments import ArrayLike, check_at_least, expect, is_number
 from tfsoftmax.support.counts import checked_counts
 
 
@@ -52,7 +52,8 @@ class MachineCosts:
 
     def __post_init__(self):
         for name, value in dataclasses.asdict(self).items():
-            expect(np.isfinite(value) and value >= 0, name, "be finite and not negative", value)
+            right = is_number(value) and value >= 0
+            expect(right, name, "be a finite number, not negative", value)
         expect(self.multiply_seconds, "multiply_seconds", "be positive", self.multiply_seconds)
 
     def product_seconds(self, rows: ArrayLike, units: ArrayLike, words: ArrayLike) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from tfsoftmax.partitions.bands import frequency_order
 from tfsoftmax.partitions.calibration import machine_constants
 from tfsoftmax.partitions.cost_model import CostModel, MachineCosts
-from tfsoftmax.support.arguments import ArrayLike, expect
+from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect
 from tfsoftmax.support.counts import checked_counts
 
 MOST_TAILS = 5
@@ -18,6 +18,7 @@ GRID = 1000
 WINDOW = 64
 
 
+@checks_arguments
 def auto_cutoffs(
     counts: ArrayLike, hidden_units: int, positions: int = 2560,
     projection_factor: float | None = 4.0, tails: int | None = None,

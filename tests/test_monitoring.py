@@ -14,7 +14,11 @@ from cases import assert_all_equal
 from runs_helper import MODEL, tool
 from tfsoftmax.lm.config import TrainingConfig
 from tfsoftmax.profiling import memory, memory_timeline, monitor
-from tfsoftmax.profiling.model_parts import part_of_layer
+from tfsoftmax.profiling.model_parts import (
+    parameters_and_bytes,
+    part_of_layer,
+    variables_by_part,
+)
 from tfsoftmax.profiling.monitor import TrainingMonitor, parameter_table
 from tfsoftmax.runs import runs, training
 
@@ -198,6 +202,21 @@ def test_parameters_of_each_part_are_written_once(monitored):
     assert f"| embedding | {V * D:,} | 0.1 |" in parameter_table(model)
     assert f"| head | {V * D + V:,} | 0.1 |" in parameter_table(model)
     assert part_of_layer(tfsoftmax.CharacterEmbedding(2, D, ["a", "b"])) == "embedding"
+
+
+def test_variables_of_nested_models_and_of_the_model_itself_are_counted():
+    class Scaled(keras.Model):
+        def build(self, shape):
+            self.scale = self.add_weight(shape=(7,))
+
+        def call(self, hidden):
+            return hidden
+
+    inner = keras.Sequential([keras.Input((T, D)), keras.layers.LSTM(D, return_sequences=True)])
+    model = keras.Sequential([keras.Input((T, D)), inner, Scaled(), tfsoftmax.FullSoftmax(V)])
+    numbers = {part: parameters_and_bytes(variables)[0]
+               for part, variables in variables_by_part(model).items() if variables}
+    assert numbers == {"recurrent": 8 * D * D + 4 * D, "head": V * D + V, "other": 7}
 
 
 def test_other_optimisers_go_without_norms(tmp_path):

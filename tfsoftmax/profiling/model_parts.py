@@ -1,5 +1,7 @@
 """Names the parts of a language model and its training step, and tells which owns a variable."""
 
+from collections.abc import Iterator
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -21,6 +23,12 @@ def part_of_layer(layer: keras.layers.Layer) -> str:
     return next((part for kind, part in _KINDS.items() if isinstance(layer, kind)), "other")
 
 
+def layers_of(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """The layers of a model, with those of a nested model in its place."""
+    for layer in model.layers:
+        yield from layers_of(layer) if isinstance(layer, keras.Model) else [layer]
+
+
 def variables_by_part(model: keras.Model) -> dict[str, list[keras.Variable]]:
     """All variables of a model, including its states, and of its optimiser if it is compiled.
 
@@ -33,9 +41,10 @@ def variables_by_part(model: keras.Model) -> dict[str, list[keras.Variable]]:
     """
     found, seen = {part: [] for part in PARTS}, set()
     owned = [
-        (part_of_layer(layer), v) for layer in model.layers
+        (part_of_layer(layer), v) for layer in layers_of(model)
         for v in (*layer.variables, *(getattr(layer, "states", None) or ()))
     ]
+    owned += [("other", v) for v in model.variables]  # those that no layer has
     optimizer = getattr(model, "optimizer", None)
     owned += [("optimizer", v) for v in (optimizer.variables if optimizer else ())]
     for part, variable in owned:

@@ -14,7 +14,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfsoftmax.profiling.model_parts import parameters_and_bytes, part_of_layer, variables_by_part
+from tfsoftmax.profiling.model_parts import (
+    layers_of,
+    parameters_and_bytes,
+    part_of_layer,
+    variables_by_part,
+)
 from tfsoftmax.support.arguments import refusal
 
 _SCOPES = {"loss": "loss", "gradients": "gradients", "gradient_tape": "gradients",
@@ -66,7 +71,7 @@ class TracedStep:
             part: parameters_and_bytes(variables, part == "optimizer")
             for part, variables in variables_by_part(model).items()
         }
-        self.scopes = {layer.name: part_of_layer(layer) for layer in model.layers}
+        self.scopes = {layer.name: part_of_layer(layer) for layer in layers_of(model)}
         self.feeds = [np.asarray(words), np.asarray(labels), np.asarray(weights)]
         graph = _traced(model, self.feeds).graph
         self.graph_def = _one_iteration_at_a_time(graph.as_graph_def())

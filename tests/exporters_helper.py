@@ -20,11 +20,19 @@ def model_and_inputs(case, result):
         inputs.append(keras.Input((T,), dtype="int32", name="labels"))
         arrays.append(rng.integers(0, V, (B, T)).astype(np.int32))
         arrays[1][0, :2] = [0, V - 1]
+    if result == "exclude":
+        seen = keras.Input((4 * T,), dtype="int32", name="seen")
+        inputs.append(seen)
+        arrays.append(rng.integers(-1, V, (B, 4 * T)).astype(np.int32))
     layers = {
         "logits": lambda: head, "TopK": lambda: TopK(head, K), "LogProb": lambda: LogProb(head),
+        "exclude": lambda: lambda x, seen: TopK(head, K)(x, keras.layers.Reshape((T, 4))(seen)),
     }
     model = keras.Model(inputs, layers[result]()(*inputs))
     randomise(model)
+    if result == "exclude":  # the best is left out, the first word, and padding
+        arrays[1][:, ::4] = head.top_k(arrays[0], 1)[0][..., 0]
+        arrays[1][:, 1], arrays[1][:, 2] = 0, -1
     model(arrays)  # Keras exports to ONNX only what was called
     return model, arrays
 

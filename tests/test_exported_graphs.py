@@ -14,8 +14,8 @@ from tfsoftmax.support import budgets
 
 # At least one converter to LiteRT, ONNX or OpenVINO has no rule for these.
 UNKNOWN = {
-    "DenseBincount", "DisableCopyOnRead", "IdentityN", "PartitionedCall", "TensorListReserve",
-    "TensorScatterAdd", "UniqueWithCounts",
+    "DenseBincount", "DisableCopyOnRead", "IdentityN", "LowerBound", "PartitionedCall",
+    "SparseTensorDenseAdd", "TensorListReserve", "TensorScatterAdd", "UniqueWithCounts",
 }
 # Heads whose rows a layer computes keep their table in variables, which the graph assigns.
 CASES = [case for case in ONE_OF_EACH if case != "char_cnn"]
@@ -52,6 +52,12 @@ def test_converted_models_agree_with_predict(case, result):
     model, arrays = model_and_inputs(case, result)
     run = interpreted(tf.lite.Interpreter, flat_buffer(model, arrays), arrays)
     assert_as_predicted(model, arrays, run(arrays))
+
+
+@pytest.mark.parametrize("case", QUICK)
+def test_converted_models_leave_words_out(case):
+    test_graphs_hold_known_operations_and_their_constants(case, "exclude")
+    test_converted_models_agree_with_predict(case, "exclude")
 
 
 @pytest.mark.parametrize("case", ["full", "adaptive"])

@@ -35,6 +35,12 @@ def test_exported_models_agree_with_predict(case, result, runtime, tmp_path):
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("case", ["full", "adaptive", "tree", "class"])
+def test_words_that_an_input_names_are_left_out(case, runtime, tmp_path):
+    test_exported_models_agree_with_predict(case, "exclude", runtime, tmp_path)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("case", ["full", "adaptive", "class"])
 def test_a_search_by_runs_of_columns(case, runtime, tmp_path, monkeypatch):
     monkeypatch.setattr(budgets, "RUN_COLUMNS", 4)

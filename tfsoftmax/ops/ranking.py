@@ -5,7 +5,7 @@ Shapes: N queries, k words in a list, R relevant and E excluded words. An id bel
 
 import tensorflow as tf
 
-from tfsoftmax.ops.graphs import under_xla
+from tfsoftmax.ops.graphs import may_be_exported, under_xla
 from tfsoftmax.support import budgets
 
 NOT_SEARCHED = -2  # the ids of a list that was not asked for, as in training
@@ -20,6 +20,8 @@ def places_among(ids, ordered):
 
 def among(ids, others):
     """Whether each id (N, k) is in its row of `others` (N, R), in any order: (N, k) bool."""
+    if may_be_exported():  # LiteRT and ONNX do not search
+        return tf.reduce_any(ids[:, :, None] == others[:, None], axis=2) & (ids >= 0)
     return _in_row(ids, tf.sort(_with_none(others), axis=1))[1]
 
 
@@ -118,17 +120,19 @@ def without(scores, excluded, first=0):
         first: a word, an int or a scalar tensor.
 
     Returns:
-        (N, W) float32. A score of +inf becomes NaN, which is no better.
+        (N, W) float32. A score of +inf may become NaN, which is no better.
     """
     if excluded is None:
         return scores
-    columns = excluded - first
-    inside = (excluded >= 0) & (columns >= 0) & (columns < tf.shape(scores)[1])
+    columns, width = excluded - first, tf.shape(scores)[1]
+    inside = (excluded >= 0) & (columns >= 0) & (columns < width)
     rows = tf.broadcast_to(tf.range(tf.shape(scores)[0])[:, None], tf.shape(columns))
+    if under_xla() or may_be_exported():  # which lack the sum below, a third of the time of this
+        places = tf.stack([rows, tf.where(inside, columns, width)], axis=2)
+        lowest, scores = tf.fill(tf.shape(columns), -float("inf")), tf.pad(scores, [[0, 0], [0, 1]])
+        return tf.tensor_scatter_nd_update(scores, places, lowest)[:, :-1]
     places = tf.stack([rows, tf.where(inside, columns, 0)], axis=2)
     added = tf.where(inside, -float("inf"), 0.0)
-    if under_xla():  # which lacks the sum below, a third of the time of this one
-        return tf.tensor_scatter_nd_add(scores, places, added)
     places = tf.cast(tf.reshape(places, [-1, 2]), tf.int64)
     shape = tf.shape(scores, tf.int64)
     return tf.sparse.add(tf.SparseTensor(places, tf.reshape(added, [-1]), shape), scores)

@@ -93,12 +93,19 @@ def _forget_graphs():
 
 
 @pytest.fixture
-def mended_keras(monkeypatch):
-    """`mend_keras` for one test."""
+def restored_keras(monkeypatch):
+    """Takes back what a test mends in Keras, which later tests of the process would notice."""
     from tfsoftmax.support import mends
 
     for owner, name, _ in mends._MENDS:
         monkeypatch.setattr(owner, name, getattr(owner, name))
+
+
+@pytest.fixture
+def mended_keras(restored_keras):
+    """`mend_keras` for one test."""
+    from tfsoftmax.support import mends
+
     mends.mend_keras()
 
 

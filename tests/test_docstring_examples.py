@@ -83,7 +83,7 @@ def folder(tmp_path_factory, corpus):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_run(name, folder, monkeypatch):
+def test_examples_run(name, folder, monkeypatch, restored_keras):
     for package in EXTRAS.values() if name in EXTRAS else ():
         pytest.importorskip(package)
     monkeypatch.chdir(folder)

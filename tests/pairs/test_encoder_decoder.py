@@ -83,10 +83,10 @@ def test_padding_changes_nothing(backend, attention):
     together = logits_of(model, SOURCE, TARGET)
     for behind in (4, 2):  # <eos>, or anything
         wider = np.pad(SOURCE, [(0, 0), (0, 5)], constant_values=behind)
-        np.testing.assert_allclose(logits_of(model, wider, TARGET), together, atol=1e-6)
+        np.testing.assert_allclose(logits_of(model, wider, TARGET), together, atol=5e-6)
     for row, source, length, words in zip(together, SOURCE, LENGTHS, TARGET):
         alone = logits_of(model, source[:length][None], words[None])
-        np.testing.assert_allclose(row, alone[0], atol=1e-6)
+        np.testing.assert_allclose(row, alone[0], atol=5e-6)
 
 
 @pytest.mark.parametrize("head", HEADS_TO_TEST)

@@ -145,6 +145,11 @@ STATED = {
         "the learning rate give {:.1f} and {:.1f}".format(*(
             measured("ptb/leaf_orders", f"huffman-rate-{rate}", "test_perplexity")
             for rate in ("0.003", "0.0003"))))),
+    "trees by plain descent": ("experiments/tables/sgd_trees.py", lambda: (
+        "are {:.3f}, {:.3f}, {:.3f} and {:.3f} of full softmax's (poster:".format(*(
+            measured("sgd_trees", f"tree-{tree}", "test_perplexity")
+            / measured("sgd_trees", "full", "test_perplexity")
+            for tree in ("brown", "huffman", "alphabetical", "random"))))),
     "trees": ("docs/which_head.md", lambda: (
         f"{measured('jiang', 'tree-brown'):.0f} against "
         f"{measured('jiang', 'tree-huffman'):.0f} in")),

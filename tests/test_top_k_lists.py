@@ -80,8 +80,9 @@ def test_words_in_blocks_give_the_same_list_with_ties_by_rising_id(monkeypatch, 
                 np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-5, atol=1e-5)
 
 
-def test_excluding_compiles():
-    head, (hidden, _) = built("full", V), positions(V, 6)
+@pytest.mark.parametrize("case", ["full", "adaptive"])  # the second scores some positions alone
+def test_excluding_compiles(case):
+    head, (hidden, _) = built(case, V), positions(V, 6)
     exclude = np.random.default_rng(5).integers(-1, V, (6, 11))
     compiled = tf.function(lambda h, e: head.top_k(h, 5, exclude=e), jit_compile=True)
     np.testing.assert_array_equal(

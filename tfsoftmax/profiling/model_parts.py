@@ -23,10 +23,10 @@ def part_of_layer(layer: keras.layers.Layer) -> str:
     return next((part for kind, part in _KINDS.items() if isinstance(layer, kind)), "other")
 
 
-def layers_of(model: keras.Model) -> Iterator[keras.layers.Layer]:
+def flat_layers(model: keras.Model) -> Iterator[keras.layers.Layer]:
     """The layers of a model, with those of a nested model in its place."""
     for layer in model.layers:
-        yield from layers_of(layer) if isinstance(layer, keras.Model) else [layer]
+        yield from flat_layers(layer) if isinstance(layer, keras.Model) else [layer]
 
 
 def variables_by_part(model: keras.Model) -> dict[str, list[keras.Variable]]:
@@ -41,7 +41,7 @@ def variables_by_part(model: keras.Model) -> dict[str, list[keras.Variable]]:
     """
     found, seen = {part: [] for part in PARTS}, set()
     owned = [
-        (part_of_layer(layer), v) for layer in layers_of(model)
+        (part_of_layer(layer), v) for layer in flat_layers(model)
         for v in (*layer.variables, *(getattr(layer, "states", None) or ()))
     ]
     owned += [("other", v) for v in model.variables]  # those that no layer has

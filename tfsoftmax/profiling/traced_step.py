@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfsoftmax.profiling.model_parts import (
-    layers_of,
+    flat_layers,
     parameters_and_bytes,
     part_of_layer,
     variables_by_part,
@@ -71,7 +71,7 @@ class TracedStep:
             part: parameters_and_bytes(variables, part == "optimizer")
             for part, variables in variables_by_part(model).items()
         }
-        self.scopes = {layer.name: part_of_layer(layer) for layer in layers_of(model)}
+        self.scopes = {layer.name: part_of_layer(layer) for layer in flat_layers(model)}
         self.feeds = [np.asarray(words), np.asarray(labels), np.asarray(weights)]
         graph = _traced(model, self.feeds).graph
         self.graph_def = _one_iteration_at_a_time(graph.as_graph_def())

@@ -185,7 +185,7 @@ def test_items_that_are_none_and_more_items_than_there_are_are_named():
 def test_floats_that_hold_another_id_than_was_meant_are_named(metric, relevant, found):
     if found is None:
         found = built("full", 5000)(positions(5000, 1)[0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"whole numbers, of float\d\d below"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\), in whole numbers of float\d\d"):
         metric().update_state(relevant, found)
 
 

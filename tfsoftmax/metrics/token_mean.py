@@ -20,15 +20,14 @@ def whole_ids(ids: tf.Tensor, least: int, end: int) -> tf.Tensor:
         InvalidArgumentError: when run, if an id of `y_true` is not a whole number in [least, end),
             or a float so large that other ids become the same.
     """
-    whole = tf.cast(ids, tf.int64)
-    message = f"`y_true` must lie in [{max(least, 0)}, {end})"
+    whole, kind = tf.cast(ids, tf.int64), ""
+    if ids.dtype.is_floating:
+        kind = f", in whole numbers of {ids.dtype.name}"
+        end = min(end, 1 << WHOLE_BITS.get(ids.dtype, 0))
+    valid = (whole >= least) & (whole < end) & (tf.cast(whole, ids.dtype) == ids)
+    message = f"`y_true` must lie in [{max(least, 0)}, {end}){kind}"
     if least < 0:
         message += ", or below zero where there is no item"
-    valid = (whole >= least) & (whole < end)
-    if ids.dtype.is_floating:
-        limit = 1 << WHOLE_BITS.get(ids.dtype, 0)
-        message += f", in whole numbers, of {ids.dtype.name} below {limit}"
-        valid &= (tf.cast(whole, ids.dtype) == ids) & (whole < limit)
     message += ". Received at position, value:"
     with tf.control_dependencies(asserted(valid, ids, message, "")):
         return tf.identity(whole)

@@ -31,8 +31,9 @@ def test_rows_slots_and_scores_stay_with_their_items(head, tied):
     assert np.isfinite(history).all()
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", [x for x in OPTIMIZERS if x != "adafactor"])
 def test_training_goes_on_as_if_nothing_had_changed(optimizer):
+    """Not with Adafactor, which scales all rows by means over the old and the new ones."""
     old = trained("full", optimizer)
     new = tfsoftmax.with_items(old, BEFORE, not_items=np.setdiff1d(range(len(BEFORE)), KEPT))
     same = tfsoftmax.with_items(old, range(V), not_items=[5])  # 5 is gone here as well

@@ -152,6 +152,9 @@ def test_groups_by_the_vectors_of_a_run_feed_the_heads(
         assert tree.is_binary if method == "splits" else tree.sizes[0] <= 9
         frequent = np.argsort(-corpus.vocabulary.counts, kind="stable")[:5]
         assert method == "splits" or (tree.depths[frequent] == 1).all()
+    if method == "soul":
+        assert f"in each of {len(tree.sizes) - 1} classes" in done.stdout
+        assert "with 5 words beside them in the root" in done.stdout
     assert train(corpus, tmp_path / "run", head, **{option: str(file)})["best_perplexity"] > 1
 
 

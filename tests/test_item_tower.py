@@ -137,6 +137,11 @@ def test_a_keras_file_has_the_table_beside_its_configuration(tmp_path):
         without.layers[-1].top_k(np.ones((2, D), np.float32), 3)
 
 
+def test_numbers_in_a_list_are_one_feature():
+    tower = ItemTower(keras.layers.Embedding(9, D), [np.int64(3), np.int64(5)])
+    assert tower.input_dim == 2 and tower.features.numpy().tolist() == [3, 5]
+
+
 def test_features_may_have_any_names():
     features = {name: np.full((V, 1), i) for i, name in enumerate(("shape", "dtype", "values"))}
     inputs = {name: keras.Input((1,), name=name) for name in features}

@@ -44,6 +44,13 @@ def test_ndcg_of_graded_relevance_is_that_of_the_equation(k, gain, of_grade):
         np.testing.assert_allclose(metric.result(), np.average(values, weights=weights), rtol=1e-6)
 
 
+def test_ndcg_of_grades_whose_gains_no_float_holds_is_that_of_their_differences():
+    found, (low, high) = [[3, 1, 2]], ([[[1, 3], [2, 5]]], [[[1, 5003], [2, 5005]]])
+    expected = (1 / np.log2(3) + 2**2 / np.log2(4)) / (2**2 + 1 / np.log2(3))
+    np.testing.assert_allclose(NDCG(3)(high, found), expected, rtol=1e-6)
+    assert NDCG(3)(low, found) != NDCG(3)(high, found)  # 2^g - 1 is not 2^g for small grades
+
+
 def test_metrics_but_ndcg_take_grades_above_zero_as_relevant():
     found, relevant, _ = lists()
     pairs, by_query = graded(relevant)

@@ -226,6 +226,7 @@ def test_report_of_a_tree_counted_by_hand():
     assert report["words"] == 4 and report["nodes"] == 2 and report["depth"] == 2
     assert report["mean_depth"] == 1.75 and report["expected_path_length"] == 1.5
     np.testing.assert_allclose(report["entropy_bits"], 1.75)
+    assert report["expected_scores"] == 2 + 3 * 0.5
     np.testing.assert_allclose(report["balance"], np.log(4) / (np.log(2) + 0.75 * np.log(3)))
 
 
@@ -237,6 +238,7 @@ def nested_lists(words):
 
 
 @pytest.mark.parametrize("case", [
+    ("order", "have at least one word", tree_builders.balanced, []),
     ("words", "hold each of 0 ... 1 once", Tree, [2], [0, 2]),
     ("words", "hold each of 0 ... 1 once", Tree, [2], [0, 0]),
     ("words", "lead to an inner node before the edges below", Tree, [2, 2], [0, 1, -1, 2]),

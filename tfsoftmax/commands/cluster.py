@@ -253,15 +253,23 @@ def summary(grouping, vocabulary):
 
     from tfsoftmax.partitions import tree_builders
 
-    names, members = np.unique(class_names(grouping), return_inverse=True)
-    sizes, tokens = np.bincount(members), np.bincount(members, vocabulary.counts)
-    scores = len(names) + tokens @ sizes / tokens.sum()
-    report = tree_builders.binarised(grouping.tree, vocabulary.counts).report(vocabulary.counts)
+    names = np.array(class_names(grouping))
+    in_class = names != ""  # the others, words of a shortlist, are children of the root
+    classes, members = np.unique(names[in_class], return_inverse=True)
+    sizes, counts = np.bincount(members), vocabulary.counts
+    if grouping.codes is None:
+        beside = f", with {np.sum(~in_class):,} words beside them in the root"
+        layer = "an output layer over the tree"
+        scores = grouping.tree.report(counts)["expected_scores"]
+    else:
+        beside, layer = "", "a class-based output layer"
+        scores = len(classes) + np.bincount(members, counts) @ sizes / counts.sum()
+    report = tree_builders.binarised(grouping.tree, counts).report(counts)
     lines = [
-        f"words in each of {len(names):,} classes: {sizes.min():,} to {sizes.max():,}, "
-        f"median {np.median(sizes):,.0f}; a class-based output layer computes {scores:,.0f} scores "
-        "for an average token",
-    ] if len(names) < len(members) else []
+        f"words in each of {len(classes):,} classes: {sizes.min():,} to {sizes.max():,}, "
+        f"median {np.median(sizes):,.0f}{beside}; {layer} computes {scores:,.0f} scores for an "
+        "average token",
+    ] if len(classes) < len(members) else []
     return [
         *lines,
         f"tree with Huffman trees in its wide nodes: depth {report['depth']}, expected path "

@@ -20,7 +20,7 @@ class Coverage(RankingMetric):
     with the number of queries, so compare models only on the same queries.
 
     Args:
-        vocab_size: V, the number of items.
+        vocab_size: V, the number of items, with those of a head's `not_items`.
         k: length of the list.
         ignore_class, name, dtype: as in `ranking.RankingMetric`, which says what `y_true` and
             `y_pred` may be.

@@ -7,7 +7,11 @@ import tensorflow as tf
 from tfsoftmax.metrics.ranking import RankingMetric
 from tfsoftmax.support.arguments import expect
 
-GAINS = {"exponential": lambda grades: 2**grades - 1, "linear": lambda grades: grades}
+# Of grades and the highest grade of the query: NDCG is a ratio, in which 2^highest cancels out.
+GAINS = {
+    "exponential": lambda grades, highest: 2 ** (grades - highest) - 2**-highest,
+    "linear": lambda grades, highest: grades,
+}
 
 
 @keras.saving.register_keras_serializable(package="tfsoftmax")
@@ -103,7 +107,8 @@ class NDCG(RankingMetric):
 
     def _value_of_grades(self, found, relevant):
         discounts = tf.constant(1 / np.log2(np.arange(2, self.k + 2)))
-        gains, best = (GAINS[self.gain](grades) for grades in (found, relevant))
+        highest = tf.maximum(tf.reduce_max(relevant, axis=1, keepdims=True), 0)  # where R = 0, too
+        gains, best = (GAINS[self.gain](grades, highest) for grades in (found, relevant))
         best = tf.sort(best, axis=1, direction="DESCENDING")[:, : self.k]
         ideal = tf.reduce_sum(best * discounts[: tf.shape(best)[1]], axis=1)
         return tf.math.divide_no_nan(tf.reduce_sum(gains * discounts, axis=1), ideal)

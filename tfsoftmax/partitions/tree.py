@@ -177,14 +177,17 @@ class Tree:
             dict: `words` V; `nodes` I; `depth` of the deepest word; `mean_depth` over words;
             `expected_path_length`, edges, over the tokens that `counts` counts; `entropy_bits`
             of that distribution, a lower bound for the expected path length of a binary tree;
-            `balance`, ln V over the mean of Σ ln(children) along the paths: 1 where every node
-            divides its words evenly.
+            `expected_scores`, the children of all nodes on a path, over the tokens; `balance`,
+            ln V over the mean of Σ ln(children) along the paths: 1 where every node divides its
+            words evenly.
         """
         counts = np.ones(self.vocab_size) if counts is None else np.asarray(counts, np.float64)
         p = counts / counts.sum()
         entropy = -np.sum(p[p > 0] * np.log2(p[p > 0]))
-        choices = np.append(np.log(self.sizes)[self.owners], 0.0)  # path ends, -1, cost nothing
-        cost = sum(choices[column].mean() for column in self.paths().T)
+        children = np.append(self.sizes[self.owners], 1)  # one where a path has ended, -1
+        paths = [children[column] for column in self.paths().T]
+        cost = sum(np.log(path).mean() for path in paths)
+        scores = sum(path * (path > 1) for path in paths)
         return {
             "words": self.vocab_size,
             "nodes": len(self.sizes),
@@ -192,6 +195,7 @@ class Tree:
             "mean_depth": float(self.depths.mean()),
             "expected_path_length": float(p @ self.depths),
             "entropy_bits": float(entropy),
+            "expected_scores": float(p @ scores),
             "balance": float(np.log(self.vocab_size) / cost) if cost else 1.0,
         }
 

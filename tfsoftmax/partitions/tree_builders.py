@@ -33,9 +33,13 @@ def balanced(order: ArrayLike) -> Tree:
     Returns:
         A `Tree`.
 
+    Raises:
+        ValueError: if there are no words.
+
     Source: Morin and Bengio 2005, section 4.
     """
     order = np.asarray(order)
+    expect(len(order), "order", "have at least one word", order)
     if len(order) == 1:
         return Tree([1], order)
     row = 1 << (len(order).bit_length() - 1)  # the last full row

@@ -165,7 +165,7 @@ def as_tensors(features):
     """Features as a tensor, or a dict or a list of them. ValueError for what is not an array."""
     if isinstance(features, Mapping):
         return {name: _tensor(values) for name, values in features.items()}
-    if isinstance(features, (list, tuple)) and hasattr(next(iter(features), None), "shape"):
+    if isinstance(features, (list, tuple)) and getattr(next(iter(features), None), "shape", ()):
         return [_tensor(values) for values in features]
     return _tensor(features)
 

@@ -39,4 +39,7 @@ TREES = {  # name: the option `tree` of the head
     "random-skewed": "{data}/random-skewed.paths",
 }
 
-RUNS = seeded([jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()], (1,))
+CLOSE = ("brown-balanced",)  # near Brown's own tree with one seed
+
+_ONCE = [jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()]
+RUNS = [*seeded(_ONCE, (1,)), *seeded([run for run in _ONCE if run.name in CLOSE], (2, 3))]

@@ -82,6 +82,12 @@ def test_a_loss_that_is_not_finite_stops_the_run(rate, corpus, tmp_path):
     assert good.keys() == final_weights(run).keys()
 
 
+def test_a_perplexity_beyond_float32_is_recorded(corpus, tmp_path):
+    train(corpus, tmp_path / "run", optimizer="adam", learning_rate=20.0, max_steps=2)
+    (line,) = events(runs.Run(str(tmp_path / "run")), "valid")
+    assert 3.5e38 < line["perplexity"] < np.inf
+
+
 def test_a_run_of_another_configuration_is_refused(finished_run, corpus, tmp_path):
     other = dataclasses.replace(MODEL, hidden_units=12)
     with pytest.raises(ValueError, match="same configuration.*hidden_units=11 there, 12 now"):

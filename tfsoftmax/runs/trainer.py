@@ -224,7 +224,7 @@ class Trainer:
         if event != "finished":
             with self.monitor.writer.as_default(step=progress.step):
                 for name, value in values.items():
-                    tf.summary.scalar(f"{event}/{name}", value)
+                    tf.summary.scalar(f"{event}/{name}", tf.constant(value, tf.float64))
 
     def _validate(self):
         """Measures exact validation perplexity, decays the learning rate, and saves."""

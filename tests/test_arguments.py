@@ -90,6 +90,13 @@ def test_head_options_hold_no_layer(tie):
         language_model(config, tfsoftmax.Vocabulary(WORDS, COUNTS), 2)
 
 
+@pytest.mark.parametrize("option", ["dtype", "name", "vocab_size"])
+def test_head_options_that_the_model_sets_are_refused_by_name(option):
+    config = ModelConfig(embedding_units=6, hidden_units=6, head_options={option: 5})
+    with pytest.raises(ValueError, match=f"FullSoftmax: got multiple values for .*'{option}'"):
+        language_model(config, tfsoftmax.Vocabulary(WORDS, COUNTS), 2)
+
+
 @pytest.mark.parametrize("text, message", [
     ('{"soft_cap": 30, "soft_cap": 3}', "'soft_cap' twice"), ("[" * 10**5, "levels of brackets"),
     ("{", "must be JSON"), (json.dumps([1]), "must be a JSON object"),

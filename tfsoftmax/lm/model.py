@@ -141,7 +141,7 @@ def _named_options(config):
         yield
     except (TypeError, ValueError) as error:
         raise refusal("head_options", f"be arguments of {HEADS[config.head].__name__}: "
-                      f"{str(error).rpartition('__init__() ')[2]}",
+                      f"{str(error).rpartition('() ')[2]}",
                       received=f"{config.head_options}") from None
 
 

@@ -42,10 +42,11 @@ def test_the_rate_decays_between_epochs_or_validations(corpus, tmp_path):
     np.testing.assert_allclose(rates(by_validation), expected, rtol=1e-6)
 
 
-def test_the_rate_decays_after_each_epoch_from_one_on(corpus, tmp_path):
+@pytest.mark.parametrize("at", ["epoch", "validation"])
+def test_the_rate_decays_after_each_epoch_from_one_on(at, corpus, tmp_path):
     # Perplexity falls all the time, and no fall is as small as minus a million.
     options = {"decay_after": 2, "decay_when": -1e6, "learning_rate": 0.8}
-    options |= {"epochs": 4, "pseudo_epochs": 2, "decay_at": "epoch"}
+    options |= {"epochs": 4, "pseudo_epochs": 2, "decay_at": at}
     run = trained(corpus, tmp_path / "run", **options)
     np.testing.assert_allclose(rates(run), [0.8] * 4 + [0.4] * 2 + [0.2] * 2, rtol=1e-6)
 

@@ -245,7 +245,8 @@ class Trainer:
         note, progress.validated_step = "", progress.step
         if self.config.decay_at == "validation" or progress.step % self.records == 0:
             gain = progress.previous_perplexity - perplexity
-            due = 0 < self.config.decay_after <= progress.step // self.records
+            epochs, rest = divmod(progress.step, self.records)
+            due = 0 < self.config.decay_after <= epochs and not rest
             due |= gain <= self.config.decay_when
             if self.config.schedule == "validation" and due:
                 optimizer.learning_rate.assign(rate * self.config.decay)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.support import textio, whole_files
-from tfsoftmax.support.arguments import ArrayLike, check_exists, expect, needed, refusal
+from tfsoftmax.support.arguments import ArrayLike, check_exists, expect, needed, refusal, refusing
 from tfsoftmax.support.counts import checked_counts, with_unseen
 from tfsoftmax.support.packing import packed, unpacked_values
 from tfsoftmax.support.vocabulary import EOS, OTHER_SPELLINGS, UNK
@@ -245,11 +245,10 @@ def given_model(
         words = needed("words", words, "ngram", ngram)
         ngram = BackoffBigrams.read_arpa(ngram, words)
     elif isinstance(ngram, Mapping):
-        try:
+        with refusing((KeyError, TypeError, ValueError), "ngram",
+                      "be what `BackoffBigrams.to_config` returns",
+                      before=f"keys {list(ngram)}, of which "):
             ngram = BackoffBigrams.from_config(ngram)
-        except (KeyError, TypeError, ValueError) as error:
-            raise refusal("ngram", "be what `BackoffBigrams.to_config` returns",
-                          received=f"keys {list(ngram)}, of which {error}") from None
     expect(isinstance(ngram, BackoffBigrams), "ngram",
            "be a BackoffBigrams, its configuration, or the path of an ARPA file", ngram)
     expect(ngram.vocab_size == vocab_size, "ngram", f"be a model of {vocab_size} words",

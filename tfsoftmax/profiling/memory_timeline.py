@@ -5,7 +5,7 @@ import os
 import pathlib
 
 from tfsoftmax.support._compat import xplane_space
-from tfsoftmax.support.arguments import expect, refusal
+from tfsoftmax.support.arguments import expect, refusing
 
 STEP = "train"  # the name of the events that mark training steps
 
@@ -82,13 +82,10 @@ def read_timeline(path: str) -> Timeline:
         ValueError: the file is not a trace.
     """
     space = xplane_space()
-    try:
-        with open(path, "rb") as file:
-            space.ParseFromString(file.read())
-    except Exception as error:
-        if isinstance(error, OSError):
-            raise
-        raise refusal(f"{path}:", "be an .xplane.pb trace", received=str(error)) from None
+    with open(path, "rb") as file:
+        content = file.read()
+    with refusing(Exception, f"{path}:", "be an .xplane.pb trace"):
+        space.ParseFromString(content)
     found, steps = [], []
     for plane in space.planes:
         events = {i: metadata.name for i, metadata in plane.event_metadata.items()}

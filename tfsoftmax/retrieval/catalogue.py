@@ -13,7 +13,7 @@ from tfsoftmax.retrieval.item_tower import ItemTower, as_tensors, map_stored
 from tfsoftmax.samplers.excluding import Excluding, different_ids
 from tfsoftmax.sharding.shards import sharded_words
 from tfsoftmax.support._compat import ObjectSharingScope, layers_of
-from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect, refusal
+from tfsoftmax.support.arguments import ArrayLike, checks_arguments, expect, refusing
 from tfsoftmax.support.packing import packed, unpacked
 from tfsoftmax.support.renumbering import Renumbering
 
@@ -72,13 +72,11 @@ def with_items(
     with ObjectSharingScope():
         config = keras.saving.serialize_keras_object(model)
     config = _Catalogue(renumbering, features, not_items).config(config)
-    try:
-        with ObjectSharingScope():
-            new = keras.saving.deserialize_keras_object(  # of what was in memory a moment ago
-                config, custom_objects=classes, safe_mode=False)
-    except TypeError as error:
-        rule = "be a model that Keras can make from its configuration; else call `move_items`"
-        raise refusal("model", rule, received=f"{model}, of which Keras says: {error}") from error
+    rule = "be a model that Keras can make from its configuration; else call `move_items`"
+    received = f"{model}, of which Keras says: "
+    with refusing(TypeError, "model", rule, before=received), ObjectSharingScope():
+        new = keras.saving.deserialize_keras_object(  # of what was in memory a moment ago
+            config, custom_objects=classes, safe_mode=False)
     _move(model, new, renumbering)
     return new
 

@@ -10,7 +10,7 @@ from tfsoftmax.heads.base import SoftmaxHead
 from tfsoftmax.heads.models import head_and_hidden_model
 from tfsoftmax.ops.inputs import checked_ids
 from tfsoftmax.ops.replicas import add_state
-from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusal
+from tfsoftmax.support.arguments import CheckedArguments, check_positive, expect, refusing
 from tfsoftmax.support.saved_options import SavedOptions
 
 
@@ -118,12 +118,11 @@ class MineHardNegatives(CheckedArguments, keras.callbacks.Callback):
 
     def mined(self) -> np.ndarray:
         """The ids (Q, H) int32 that the head ranks highest now."""
-        try:
+        wrong = ValueError, TypeError, AttributeError, LookupError
+        rule = f"be what the model takes for the {self.negatives.num_queries} queries"
+        received = f"inputs={str(self.inputs)[:80]}, and Keras says: "
+        with refusing(wrong, "inputs", rule, before=received):
             hidden = self._queries.predict(self.inputs, batch_size=self.batch_size, verbose=0)
-        except (ValueError, TypeError, AttributeError, LookupError) as error:
-            rule = f"be what the model takes for the {self.negatives.num_queries} queries"
-            received = f"inputs={str(self.inputs)[:80]}, and Keras says: {error}"
-            raise refusal("inputs", rule, received=received) from error
         expect(
             hidden.shape[:-1] == (self.negatives.num_queries,), "inputs",
             f"be those of the {self.negatives.num_queries} queries of `negatives`",

@@ -11,7 +11,7 @@ from tfsoftmax.layers.computed_rows import ComputedRows
 from tfsoftmax.ops.graphs import held
 from tfsoftmax.ops.inputs import dense
 from tfsoftmax.support._compat import in_archive
-from tfsoftmax.support.arguments import ArrayLike, check_positive, expect, refusal
+from tfsoftmax.support.arguments import ArrayLike, check_positive, expect, refusing
 from tfsoftmax.support.packing import packed, unpacked
 
 ASSET = "features"  # the name of the table's files in a `.keras` file
@@ -79,12 +79,11 @@ class ItemTower(ComputedRows):
         check_positive(rows_at_once=rows_at_once)
         self.model, self.rows_at_once = model, rows_at_once
         self._features = _Table(features)  # Keras tracks what is assigned, but not inside of this
-        try:
+        shapes = [(*x.shape, x.dtype.name) for x in tf.nest.flatten(features)]
+        rule = f"take the features, of shapes and types {shapes}"
+        received = f"model={model!r}, which says: "
+        with refusing((ValueError, TypeError), "model", rule, before=received):
             vectors = model(tf.nest.map_structure(_placeholder, features))
-        except (ValueError, TypeError) as error:
-            shapes = [(*x.shape, x.dtype.name) for x in tf.nest.flatten(features)]
-            raise refusal("model", f"take the features, of shapes and types {shapes}",
-                          received=f"model={model!r}, which says: {error}") from error
         shape = getattr(vectors, "shape", ())
         expect(len(shape) == 2 and shape[1] is not None, "model",
                "map features (n, ...) to vectors (n, D)",

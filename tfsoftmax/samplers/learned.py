@@ -13,7 +13,7 @@ from tfsoftmax.samplers.alias_table import cells
 from tfsoftmax.samplers.base import Sampler
 from tfsoftmax.samplers.by_name import register
 from tfsoftmax.samplers.distributions import Unigram
-from tfsoftmax.support.arguments import ArrayLike, expect, is_number, refusal
+from tfsoftmax.support.arguments import ArrayLike, expect, is_number, refusing
 
 
 @register("learned_unigram")
@@ -119,7 +119,11 @@ class Interpolated(Unigram):
     ):
         super().__init__(vocab_size, counts, **kwargs)
         if isinstance(unigram_weight, dict):
-            unigram_weight = _schedule(unigram_weight)
+            wrong = TypeError, ValueError, KeyError, AttributeError
+            rule = "be a schedule as Keras writes it to JSON, if it is a dict"
+            received = f"unigram_weight={unigram_weight!r}, "
+            with refusing(wrong, "unigram_weight", rule, before=received):
+                unigram_weight = keras.optimizers.schedules.deserialize(unigram_weight)
         number = is_number(unigram_weight) and 0 <= unigram_weight <= 1
         expect(number or callable(unigram_weight), "unigram_weight",
                "lie in [0, 1] or be a function of the step", unigram_weight)
@@ -154,16 +158,6 @@ class Interpolated(Unigram):
     def _typical_q(self):
         # With the uniform distribution mixed in, fewer draws bring as many different words.
         return np.exp(self._log_q.numpy().astype(np.float64))
-
-
-def _schedule(config):
-    try:
-        return keras.optimizers.schedules.deserialize(config)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise refusal(
-            "unigram_weight", "be a schedule as Keras writes it to JSON, if it is a dict",
-            received=f"unigram_weight={config!r}, {error}",
-        ) from error
 
 
 def _sum_tree(counts):

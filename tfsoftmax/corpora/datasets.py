@@ -68,11 +68,9 @@ def is_reachable(url: str, seconds: float = PROBE_SECONDS) -> bool:
     answered = threading.Event()
 
     def connect():
-        try:
+        with contextlib.suppress(OSError):
             socket.create_connection((parts.hostname, port), timeout=seconds).close()
             answered.set()
-        except OSError:
-            pass
 
     # This runs in a thread, since the lookup of a name has no timeout.
     thread = threading.Thread(target=connect, daemon=True)

@@ -5,6 +5,7 @@ an entry for each hardware and version of TensorFlow. Pass `MachineCosts` to avo
 measurement.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import itertools
@@ -40,10 +41,8 @@ def machine_constants(remeasure: bool = False) -> MachineCosts:
     path, key = cache_path(), measured_on()
     known = _read(path)
     if not remeasure and key in known:
-        try:
+        with contextlib.suppress(TypeError, ValueError):  # of another version, or by hand
             return MachineCosts(**known[key])
-        except (TypeError, ValueError):
-            pass  # written by another version, or by hand
     constants = fit(POINTS, measure(POINTS))
     _write(path, {**known, key: dataclasses.asdict(constants)})
     return constants
@@ -149,12 +148,10 @@ def _read(path):
 
 def _write(path, known):
     """Writes the file in one step. If that fails, the next program measures again."""
-    try:
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_files.writing(path) as file:
             json.dump(known, file, indent=1)
-    except OSError:
-        return
 
 
 def _seconds(call):

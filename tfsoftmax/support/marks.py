@@ -40,11 +40,8 @@ class Marks:
         """
         if MARKS.isdisjoint(words):
             return words
-        first, last = 0, len(words)
-        while first < last and words[first] in MARKS:
-            first += 1
-        while last > first and words[last - 1] in MARKS:
-            last -= 1
+        others = [i for i, word in enumerate(words) if word not in MARKS]
+        first, last = (others[0], others[-1] + 1) if others else (len(words), len(words))
         kept = words[first:last]
         if where is not None and not MARKS.isdisjoint(kept):
             found = next(word for word in kept if word in MARKS)
@@ -63,12 +60,11 @@ class Marks:
         kept = self.words(words, None if self._are_text else where)
         if self._are_text or len(kept) == len(words):
             return line
-        line = line.strip()
-        while line and line.split(None, 1)[0] in MARKS:
-            line = line[len(line.split(None, 1)[0]) :].lstrip()
-        while line and line.rsplit(None, 1)[-1] in MARKS:
-            line = line[: -len(line.rsplit(None, 1)[-1])].rstrip()
-        return line
+        if not kept:
+            return ""
+        first = words.index(kept[0])
+        behind = len(words) - len(kept) - first
+        return line.split(None, first)[first].rsplit(None, behind)[0]
 
     def report(self, name: str) -> str | None:
         """A sentence on the marks at the ends of a named text's sentences; None without any."""

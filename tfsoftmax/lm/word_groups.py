@@ -95,7 +95,8 @@ def path_of(tree: Tree, word: int, probabilities: ArrayLike, shown: int = 5) -> 
     probabilities = np.asarray(probabilities, np.float64)
     sums, counts = edge_sums(tree, probabilities), edge_sums(tree, np.ones(tree.vocab_size))
     steps = []
-    for edge in _path(tree, word):
+    path = tree.paths([word])[0]
+    for edge in path[path >= 0]:
         first = tree.starts[tree.owners[edge]]
         edges = np.arange(first, first + tree.sizes[tree.owners[edge]])
         order = edges[np.argsort(-sums[edges], kind="stable")]
@@ -121,12 +122,3 @@ def likeliest_below(tree: Tree, edge: int, values: ArrayLike, count: int) -> lis
         edges = ranges(tree.starts[nodes], tree.sizes[nodes])
     ids = np.concatenate(found)
     return ids[np.argsort(-np.asarray(values)[ids], kind="stable")][:count].tolist()
-
-
-def _path(tree, word):
-    """The edges from the root to a word."""
-    edges, edge = [], int(tree.leaves[word])
-    while edge >= 0:
-        edges.insert(0, edge)
-        edge = int(tree.entries[tree.owners[edge]])
-    return edges

@@ -69,10 +69,10 @@ class Bigrams:
 
     def totals(self) -> tuple[np.ndarray, np.ndarray]:
         """How often each word is the first, and the second, of a bigram: float64 (V,) each."""
-        sums = []
-        for starts, _, counts in (self.successors, self.predecessors):
-            sums.append(np.diff(np.concatenate([[0], np.cumsum(counts)])[starts]))
-        return tuple(np.asarray(s, np.float64) for s in sums)
+        return tuple(
+            np.diff(np.append(0.0, np.cumsum(counts))[starts])
+            for starts, _, counts in (self.successors, self.predecessors)
+        )
 
     def between(self, classes: np.ndarray, num_classes: int) -> np.ndarray:
         """How often class c is followed by class d: float64 (C, C)."""

@@ -130,9 +130,6 @@ def fixed_sentences(chunks, size):
 
 def byte_range(file, first, last):
     """Yields the bytes [first, last) of a file in chunks."""
-    while first > 0:
-        skipped = len(file.read(min(first, _CHUNK_BYTES)))
-        first, last = first - skipped, last - skipped
-    while last > 0 and (chunk := file.read(min(last, _CHUNK_BYTES))):
-        last -= len(chunk)
-        yield chunk
+    file.seek(first)
+    for start in range(first, last, _CHUNK_BYTES):
+        yield file.read(min(_CHUNK_BYTES, last - start))

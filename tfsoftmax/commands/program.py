@@ -52,10 +52,8 @@ def main(arguments: Sequence[str]) -> None:
     name, *rest = arguments
     name = name.replace("-", "_")
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
         sys.exit(
-            f"error: the command must be one of {', '.join(COMMANDS)}. {hint}"
+            f"error: the command must be one of {', '.join(COMMANDS)}. {_hint(name, COMMANDS)}"
             f"Received: {arguments[0]!r}"
         )
     command = _module(name)
@@ -186,11 +184,9 @@ def _check_range(name, value):
 def _flag_sentence(error):
     """What absl says of a flag, with what the flag expects in our own words."""
     if isinstance(error, flags.UnrecognizedFlagError):
-        near = difflib.get_close_matches(error.flagname, own_flags(), n=1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
-        return f"`{error.flagname}` is not a flag of this command. {hint}Received: --" + (
-            error.flagname
-        )
+        name = error.flagname
+        hint = _hint(name, own_flags())
+        return f"`{name}` is not a flag of this command. {hint}Received: --{name}"
     found = re.match(r"flag --(\w+)=", str(error))
     if found is None:
         return str(error)
@@ -202,6 +198,12 @@ def _flag_sentence(error):
     choices = ", ".join(getattr(flag.parser, "enum_values", ()))
     wanted = expected.get(flag.flag_type(), f"one of {choices}")
     return f"`{flag.name}` must be {wanted}. Received: {flag.name}={value!r}"
+
+
+def _hint(name, names):
+    """A question that names what a wrong name may stand for, if anything is like it."""
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"Did you mean {near[0]!r}? " if near else ""
 
 
 def _quietly(function, argv):

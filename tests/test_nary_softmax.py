@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, assert_all_close, positions, three_levels, with_gradients
+from cases import UNITS, assert_all_close, counts, positions, three_levels, with_gradients
 from cases import prepared as built
 from references import class_log_probs, nary_log_probs
 from refusals import refuses
@@ -19,10 +19,6 @@ from tfsoftmax.partitions.tree import Tree
 V = 41
 GOLF_AND_VIOLIN = [["golf", "basketball", ["football", "soccer"]], ["piano", "violin"]]
 WORDS = ["violin", "golf", "soccer", "piano", "football", "basketball"]
-
-
-def counts(vocab_size=V):
-    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
 
 
 def results(head, hidden, labels, weights):
@@ -42,7 +38,7 @@ def data():
 
 
 @pytest.mark.parametrize(
-    "tree", [three_levels(V), tree_builders.huffman(counts()), Tree([V], range(V))]
+    "tree", [three_levels(V), tree_builders.huffman(counts(V)), Tree([V], range(V))]
 )
 def test_log_probs_equal_the_equation(tree):
     head, (hidden, labels) = built(NarySoftmax(V, tree)), positions(V, 60)
@@ -62,7 +58,7 @@ def test_one_level_is_the_full_softmax(use_bias):
 
 def test_a_binary_tree_is_the_tree_softmax():
     """With the difference of the two edges' rows as the node's row."""
-    tree = tree_builders.huffman(counts())
+    tree = tree_builders.huffman(counts(V))
     nary, binary = built(NarySoftmax(V, tree)), built(TreeSoftmax(V, tree))
     binary.set_weights([w[0::2] - w[1::2] for w in nary.get_weights()])
     ours, wanted = results(nary, *data()), results(binary, *data())
@@ -119,7 +115,7 @@ def test_gradient_has_the_classes_of_the_batch_and_no_others():
 
 
 def test_gradients_are_the_same_when_a_function_is_differentiated_from_outside():
-    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts(V))), positions(V, 9)
     losses = tf.function(lambda: 3.0 * head.training_loss(hidden, labels))
     whole = tf.function(lambda: 3.0 * head.loss_and_nats(hidden, labels, np.ones(9, "float32"))[0])
     wanted = results(head, hidden, labels, np.full(9, 3.0, np.float32))[3:]
@@ -142,7 +138,7 @@ def in_map(function):
 @pytest.mark.parametrize("flow", [in_branch, in_loop, in_map])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients_pass_through_control_flow(flow, weighted):
-    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts())), positions(V, 9)
+    head, (hidden, labels) = built(ClassSoftmax(V, counts=counts(V))), positions(V, 9)
     ones = np.ones(9, np.float32)
 
     def loss():

@@ -9,6 +9,7 @@ from cases import (
     assert_all_close,
     assert_all_equal,
     chosen,
+    counts,
     language_model,
     positions,
     prepared,
@@ -22,12 +23,8 @@ from tfsoftmax.optimizers import Adagrad
 V = 41
 
 
-def counts(vocab_size=V):
-    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
-
-
 def built(**options):
-    return prepared(SelfOrganisedSoftmax(V, counts(), **options))
+    return prepared(SelfOrganisedSoftmax(V, counts(V), **options))
 
 
 def naive_log_probs(hidden, weights, clusters):
@@ -70,7 +67,7 @@ def test_log_probs_and_gradients_equal_naive_tensorflow(use_bias):
 
 def test_preferences_are_smoothed_log_probabilities():
     """Equation 9, occurrence by occurrence, for words that stand once in a batch."""
-    head, kept = built(), 1 - 1 / np.maximum(counts(), 1)
+    head, kept = built(), 1 - 1 / np.maximum(counts(V), 1)
     expected = np.full((V, head.num_clusters), -np.log2(head.num_clusters))
     for seed in range(4):
         hidden, _ = positions(V, 9, seed)
@@ -112,7 +109,7 @@ def test_reassigned_words_keep_their_weights_and_probabilities_still_sum_to_one(
     rng, before, weights = np.random.default_rng(0), head.clusters, head.kernel.numpy()
     head.preferences.assign(rng.standard_normal((V, head.num_clusters)))
     changed = head.reassign()
-    share = counts() / counts().sum()
+    share = counts(V) / counts(V).sum()
     moved = head.clusters != before
     assert moved.any() and changed["changed_words"] == moved.mean()
     np.testing.assert_allclose(changed["changed_tokens"], share[moved].sum())
@@ -252,12 +249,12 @@ def test_given_clusters_stay_and_the_probabilities_are_equation_1():
 ])
 def test_mistakes_are_named(name, rule, vocab_size, options):
     with refuses(name, rule):
-        SelfOrganisedSoftmax(vocab_size, **{"counts": counts(), **options})
+        SelfOrganisedSoftmax(vocab_size, **{"counts": counts(V), **options})
 
 
 def test_a_missing_file_of_clusters_is_named():
     with refuses("clusters", "or a file", error=FileNotFoundError):
-        SelfOrganisedSoftmax(V, counts(), clusters="nowhere")
+        SelfOrganisedSoftmax(V, counts(V), clusters="nowhere")
 
 
 def test_mistakes_of_the_callback_are_named():

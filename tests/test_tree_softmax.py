@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from cases import UNITS, assert_all_close, chosen, positions, prepared, with_gradients
+from cases import UNITS, assert_all_close, chosen, counts, positions, prepared, with_gradients
 from references import tree_log_probs
 from refusals import refuses
 from tfsoftmax import TreeSoftmax, Vocabulary
@@ -19,10 +19,6 @@ from tfsoftmax.partitions.tree import Tree
 from tfsoftmax.support import budgets
 
 V = 41
-
-
-def counts(vocab_size=V):
-    return np.random.default_rng(5).permutation(10_000 // np.arange(1, vocab_size + 1))
 
 
 def tree_head(vocab_size=V, seed=0, units=UNITS, **options):
@@ -131,7 +127,7 @@ def test_deepest_of_trees():
 
 @pytest.mark.parametrize("tree", ["huffman", "balanced"])
 def test_paths_followed_upwards_are_those_of_the_tree(tree):
-    tree = tree_builders.build(tree, V, counts())
+    tree = tree_builders.build(tree, V, counts(V))
     words = np.arange(V, dtype=np.int32)
     found = ops.paths_upwards(tree.leaves[words], tree.above(), len(tree.levels)).numpy()
     for upwards, downwards in zip(found, tree.paths()):
@@ -165,8 +161,8 @@ def test_no_tensor_of_all_steps_by_units():
 def test_trees_of_more_children_become_binary():
     tree = Tree([V], np.arange(V))
     head = tree_head(tree=tree)
-    expected = tree_builders.huffman(counts())
-    assert int(counts() @ head.tree.depths) == int(counts() @ expected.depths)
+    expected = tree_builders.huffman(counts(V))
+    assert int(counts(V) @ head.tree.depths) == int(counts(V) @ expected.depths)
 
 
 def test_a_vocabulary_gives_counts_and_words(tmp_path):

@@ -21,21 +21,38 @@ def run(arguments, cwd=None, standard_input="", seconds=None):
 
     The status is None if the command took longer than `seconds`.
     """
-    server = _server(os.getpid())
     request = [list(map(str, arguments)), os.fspath(cwd or os.getcwd()), {**os.environ},
                standard_input, seconds]
+    return subprocess.CompletedProcess(arguments, *ask(__file__, request))
+
+
+def ask(script, request, **environment):
+    """What the server answers that a script is, by `serve`; it is started at the first request."""
+    server = _server(os.getpid(), os.path.abspath(script), **environment)
     server.stdin.write(json.dumps(request) + "\n")
     server.stdin.flush()
-    return subprocess.CompletedProcess(arguments, *json.loads(server.stdout.readline()))
+    return json.loads(server.stdout.readline())
 
 
 @functools.cache
-def _server(_):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+def _server(_, script, **environment):
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment}
     return subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=environment,
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment, cwd=os.path.dirname(script),
     )
+
+
+def serve(answer):
+    """Answers requests, a line each, until standard input ends."""
+    import keras
+    import tensorflow
+
+    assert keras and tensorflow
+    sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
+    answers, requests = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
+    for line in requests:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
 
 
 def in_child(function, cwd, environment=None, standard_input="", seconds=None):
@@ -106,19 +123,11 @@ def _command(arguments):
     tfsoftmax_command.main()
 
 
-def main():
-    """Answers requests, a line each, until standard input ends."""
-    import keras
-    import tensorflow
-
-    assert keras and tensorflow
-    sys.path[:0] = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
-    answers, requests = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
-    for line in requests:
-        arguments, cwd, environment, given, seconds = json.loads(line)
-        done = in_child(lambda a=arguments: _command(a), cwd, environment, given, seconds)
-        print(json.dumps(done), file=answers, flush=True)
+def _done(request):
+    """The status and the outputs of a command, as `in_child` returns them."""
+    arguments, *others = request
+    return in_child(lambda: _command(arguments), *others)
 
 
 if __name__ == "__main__":
-    main()
+    serve(_done)

@@ -12,8 +12,6 @@ import os
 import pickle
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 
@@ -35,10 +33,7 @@ def run(function, workers=1, devices=1, seconds=300, **arguments):
             "module": function.__module__, "name": function.__name__, "workers": workers,
             "devices": devices, "seconds": seconds, "arguments": arguments, "folder": folder,
         }
-        server = _server(os.getpid())
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        statuses = json.loads(server.stdout.readline())
+        statuses = command_server.ask(__file__, request, CUDA_VISIBLE_DEVICES="")
         texts = [_read(f"{folder}/{worker}.err")[-4000:] for worker in range(workers)]
         # The one that failed by itself, and not the ones that were killed because of it.
         failed = [i for i in sorted(range(workers), key=lambda i: statuses[i] < 0) if statuses[i]]
@@ -63,15 +58,6 @@ def strategy_here():
 def _read(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
-
-
-@functools.cache
-def _server(_):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.Popen(
-        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=environment, cwd=os.path.dirname(os.path.abspath(__file__)),
-    )
 
 
 def _free_ports(count):
@@ -137,17 +123,5 @@ def _serve(request):
     return statuses
 
 
-def main():
-    """Answers requests, a line each, until standard input ends."""
-    import keras
-    import tensorflow
-
-    assert keras and tensorflow
-    sys.path[:0] = [os.path.dirname(os.getcwd())]
-    answers, requests = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
-    for line in requests:
-        print(json.dumps(_serve(json.loads(line))), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    command_server.serve(_serve)

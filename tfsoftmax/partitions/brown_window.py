@@ -103,10 +103,6 @@ class Window:
         np.subtract(self.others[:-1, :-1], self.gains[:-1, :-1], out=self._cost)
         return divmod(int(self._cost.argmin()), self.size)
 
-    def cost(self, a, b):
-        """The part of T · AMI that merging two slots loses."""
-        return self.others[a, b] - self.gains[a, b]
-
     def merge(self, a, b):
         """Merges two slots into the one with more tokens; returns that one and the freed one."""
         if self.first[a] < self.first[b]:

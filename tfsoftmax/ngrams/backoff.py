@@ -14,7 +14,7 @@ from tfsoftmax.ngrams.counts import Bigrams
 from tfsoftmax.support import textio, whole_files
 from tfsoftmax.support.arguments import ArrayLike, check_exists, expect, needed, refusal, refusing
 from tfsoftmax.support.counts import checked_counts, with_unseen
-from tfsoftmax.support.packing import packed, unpacked_values
+from tfsoftmax.support.packing import packed, unpacked
 from tfsoftmax.support.vocabulary import EOS, OTHER_SPELLINGS, UNK
 
 BEGIN, END = "<s>", OTHER_SPELLINGS[EOS]  # of a sentence, in ARPA files
@@ -210,7 +210,7 @@ class BackoffBigrams:
     @classmethod
     def from_config(cls, config: Mapping) -> "BackoffBigrams":
         """The model that `to_config` made a dictionary of."""
-        arrays = {name: np.asarray(value) for name, value in unpacked_values(config).items()}
+        arrays = {name: np.asarray(unpacked(value)) for name, value in config.items()}
         for name in ("starts", "words"):  # lists without elements have no type
             arrays[name] = arrays[name].astype(np.int64)
         return cls(**arrays)

@@ -54,11 +54,6 @@ def unpacked(config):
     return flat.astype(config["dtype"]).reshape(config["shape"])
 
 
-def unpacked_values(config: dict) -> dict:
-    """A configuration with the arrays among its values unpacked."""
-    return {name: unpacked(value) for name, value in config.items()}
-
-
 def _compressed(flat):
     """All first bytes, then all second bytes, and so on: the high bytes are nearly all alike."""
     return zlib.compress(flat.view(np.uint8).reshape(-1, flat.dtype.itemsize).T.tobytes(), 3)

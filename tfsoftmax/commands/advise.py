@@ -14,11 +14,10 @@ others.
 
 import dataclasses
 
-from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_plot, load_tensorflow, save_plot
 from tfsoftmax.commands.shared import counts_of
 from tfsoftmax.support.arguments import refusing
 from tfsoftmax.support.conditions import excludes
-from tfsoftmax.support.whole_files import errors_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,5 +111,4 @@ def plot(advice, path):
         axes.spines[["top", "right", "bottom"]].set_visible(False)
     panels[0].invert_yaxis()
     figure.suptitle(advice.problem, fontsize=9, x=0.01, ha="left")
-    with errors_name(path):
-        figure.savefig(path, dpi=110)
+    save_plot(figure, path, dpi=110)

@@ -17,11 +17,10 @@ takes.
 import dataclasses
 import json
 
-from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_plot, load_tensorflow, save_plot
 from tfsoftmax.commands.shared import counts_of
 from tfsoftmax.support.arguments import refusing
 from tfsoftmax.support.conditions import excludes
-from tfsoftmax.support.whole_files import errors_name
 
 EXPONENTS = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5)
 
@@ -153,8 +152,7 @@ def plot(model, path, corpus=None):
     axes.grid(True, color="0.88", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    with errors_name(path):
-        axes.figure.savefig(path, dpi=120)
+    save_plot(axes.figure, path, dpi=120)
 
 
 def _constants(config):

@@ -10,9 +10,8 @@ a CPU, tensors of less than 256 KiB are not recorded. --trace reads the trace of
 
 import dataclasses
 
-from tfsoftmax.commands.program import check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_plot, load_tensorflow, save_plot
 from tfsoftmax.support.arguments import expect
-from tfsoftmax.support.whole_files import errors_name
 
 MIB = 2**20
 ROWS, BAR, LARGEST = 24, 50, 10
@@ -121,5 +120,4 @@ def plot(timeline, path):
     axes.spines[["top", "right"]].set_visible(False)
     if timeline.allocators:
         axes.legend(frameon=False, loc="upper right")
-    with errors_name(path):
-        axes.figure.savefig(path, dpi=110)
+    save_plot(axes.figure, path, dpi=110)

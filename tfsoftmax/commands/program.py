@@ -21,6 +21,7 @@ from tfsoftmax.commands.help import help_text, own_flags
 from tfsoftmax.support.arguments import LARGEST, brief, expect, refusal
 from tfsoftmax.support.extras import imported
 from tfsoftmax.support.version import __version__
+from tfsoftmax.support.whole_files import check_writable, errors_name, holds_something
 
 COMMANDS = {
     **dict.fromkeys((
@@ -117,16 +118,12 @@ def check_out(path: str, flag: str = "out") -> None:
         ValueError: a file that is not empty is there, and --overwrite is not given.
         OSError: the file cannot be written.
     """
-    from tfsoftmax.support.whole_files import check_writable
-
     check_writable(path)
     check_empty(path, flag)
 
 
 def check_empty(path: str, flag: str = "out") -> None:
     """Raises ValueError if a file or folder is at a path, and --overwrite is not given."""
-    from tfsoftmax.support.whole_files import holds_something
-
     expect(flags.FLAGS.overwrite or not holds_something(path), flag,
            "not replace a file, unless --overwrite is given", received=f"{path!r}, which exists")
 
@@ -146,6 +143,12 @@ def check_plot(path: str, flag: str = "plot") -> None:
     if ending and ending.lower() not in endings:
         raise refusal(flag, f"end in one of {', '.join(sorted(endings))}", path)
     check_out(path, flag)
+
+
+def save_plot(figure, path: str, **options) -> None:
+    """Saves a figure of matplotlib. An error of the disk names the path."""
+    with errors_name(path):
+        figure.savefig(path, **options)
 
 
 def load_gradio():

@@ -31,12 +31,12 @@ import json
 import types
 
 from tfsoftmax.commands.options import given
-from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow
+from tfsoftmax.commands.program import check_out, check_plot, load_tensorflow, save_plot
 from tfsoftmax.lm.config import OPTIMIZERS, ModelConfig, TrainingConfig
 from tfsoftmax.support.arguments import check_at_least, refusal, refusing
 from tfsoftmax.support.conditions import excludes, needs
 from tfsoftmax.support.textio import read_json
-from tfsoftmax.support.whole_files import errors_name, writing
+from tfsoftmax.support.whole_files import writing
 
 MIB = 2**20
 COLOURS = {  # Okabe and Ito's, for colour-blind readers
@@ -223,8 +223,7 @@ def plot(results, path):
                if max(bar.get_width() for bar in bars) > 0.01 * totals.max()]
     figure.legend(handles, [bars.get_label() for bars in handles], frameon=False,
                   loc="outside lower center", ncols=len(handles))
-    with errors_name(path):
-        figure.savefig(path, dpi=110)
+    save_plot(figure, path, dpi=110)
 
 
 def _load(path):

@@ -23,12 +23,11 @@ import itertools
 import os
 import sys
 
-from tfsoftmax.commands.program import check_plot, load_tensorflow, printable
+from tfsoftmax.commands.program import check_plot, load_tensorflow, printable, save_plot
 from tfsoftmax.pairs.commands.search import Search
 from tfsoftmax.support.arguments import check_at_least, expect
 from tfsoftmax.support.progress import bar
 from tfsoftmax.support.textio import line_blocks, name_of
-from tfsoftmax.support.whole_files import errors_name
 
 DRAWN_WORDS = 200  # of a text and of a summary
 
@@ -152,8 +151,7 @@ def _draw(path, source, found):
     axes.set_xticks(range(len(read)), map(_label, read), rotation=90)
     axes.set_yticks(range(len(written)), map(_label, written))
     axes.xaxis.tick_top()
-    with errors_name(path):
-        axes.figure.savefig(path, format=os.path.splitext(path)[1][1:] or "png", dpi=120)
+    save_plot(axes.figure, path, format=os.path.splitext(path)[1][1:] or "png", dpi=120)
 
 
 def _label(word):

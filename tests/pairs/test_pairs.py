@@ -117,25 +117,19 @@ def most_frequent(counts, size):
     return sorted(set(counts) - {"<unk>"}, key=lambda word: (-counts[word], word))[:size]
 
 
-def test_vocabulary_has_the_most_frequent_words_of_the_targets_and_their_counts(tmp_path, pairs):
+@pytest.mark.parametrize("words_of, most", [("targets", 5), ("both", 15)])
+def test_vocabulary_has_the_most_frequent_words_and_their_counts_in_the_targets(
+    tmp_path, pairs, words_of, most
+):
     targets = collections.Counter(" ".join(target for _, target in pairs["train"]).split())
-    vocabulary = prepared(tmp_path, max_vocab=7).vocabulary
-    kept = most_frequent(targets, 5)
+    both = collections.Counter(" ".join(map("\t".join, pairs["train"])).split())
+    vocabulary = prepared(tmp_path, max_vocab=most + 2, vocabulary_from=words_of).vocabulary
+    kept = most_frequent({"targets": targets, "both": both}[words_of], most)
     assert set(vocabulary.words) == {*kept, "<unk>", "<eos>"}
+    assert any(word in vocabulary for word in ("s0", "s3")) == (words_of == "both")
     counts = dict(zip(vocabulary.words, vocabulary.counts.tolist()))
     assert all(counts[word] == targets[word] for word in kept)
     assert counts["<eos>"] == 200 and sum(counts.values()) == sum(targets.values()) + 200
-
-
-def test_vocabulary_of_both_sides_has_the_counts_of_the_targets(tmp_path, pairs):
-    everything = collections.Counter(" ".join(map("\t".join, pairs["train"])).split())
-    vocabulary = prepared(tmp_path, max_vocab=17, vocabulary_from="both").vocabulary
-    kept = most_frequent(everything, 15)
-    assert set(vocabulary.words) == {*kept, "<unk>", "<eos>"}
-    assert any(word in vocabulary for word in ("s0", "s3")) and len(vocabulary) == 17
-    counts = dict(zip(vocabulary.words, vocabulary.counts.tolist()))
-    targets = collections.Counter(" ".join(target for _, target in pairs["train"]).split())
-    assert all(counts[word] == targets[word] for word in kept)
     assert vocabulary.counts.tolist() == sorted(vocabulary.counts.tolist(), reverse=True)
 
 

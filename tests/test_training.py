@@ -147,6 +147,15 @@ def test_every_kind_of_model_trains_a_step(corpus, cell, tmp_path):
     assert finished["step"] == 8 and finished["best_perplexity"] < 62
 
 
+def trained_and_loaded(corpus, folder, config):
+    """The model of a short run, which measures what the run has measured."""
+    finished = train(corpus, str(folder / "run"), config, TrainingConfig(max_steps=4))
+    model, _, _ = runs.load(str(folder / "run"), corpus.streams, corpus.time_steps)
+    again = exact_evaluator(model)(corpus, "valid")
+    np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
+    return model
+
+
 @pytest.mark.parametrize("head, options", [
     ("sampled", {"num_samples": 8}), ("adaptive", {"cutoffs": [9, 30], "projection_factor": 2}),
 ])
@@ -154,15 +163,11 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
     tied = ModelConfig(
         embedding_units=8, hidden_units=8, head=head, head_options=options, tie_embeddings=True
     )
-    directory = str(tmp_path / "run")
-    finished = train(corpus, directory, tied, TrainingConfig(max_steps=4))
-    model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
+    model = trained_and_loaded(corpus, tmp_path, tied)
     assert model.get_layer("head").tied_to is model.get_layer("embedding")
     loose = dataclasses.replace(tied, tie_embeddings=False)
     untied = language_model(loose, corpus.vocabulary, corpus.streams)
     assert model.count_params() < 0.75 * untied.count_params()
-    again = exact_evaluator(model)(corpus, "valid")
-    np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("head, options, tie", [
@@ -174,15 +179,11 @@ def test_heads_tied_to_the_embedding_train_and_come_back(head, options, corpus, 
 def test_kernels_from_characters_train_and_load(corpus, tmp_path, head, options, tie):
     config = ModelConfig(embedding_units=8, hidden_units=8, head=head, tie_embeddings=tie,
                          head_options=options)
-    directory = str(tmp_path / "run")
-    finished = train(corpus, directory, config, TrainingConfig(max_steps=4))
-    model, _, _ = runs.load(directory, corpus.streams, corpus.time_steps)
+    model = trained_and_loaded(corpus, tmp_path, config)
     layer = model.get_layer("head").tied_to
     assert layer.words == corpus.vocabulary.words
     assert (layer is model.get_layer("embedding")) == tie
     assert all(getattr(layer, k) == v for k, v in options["characters"].items())
-    again = exact_evaluator(model)(corpus, "valid")
-    np.testing.assert_allclose(again["perplexity"], finished["best_perplexity"], rtol=1e-6)
 
 
 def test_what_cannot_be_tied_says_so(corpus, tmp_path):

@@ -20,7 +20,3 @@ def test_a_processor_that_multiplies_bfloat16_says_so(tmp_path, text, name):
 
 def test_a_machine_without_cpuinfo_has_a_name(tmp_path):
     assert hardware._processor(tmp_path / "missing") in (platform.processor(), platform.machine())
-
-
-def test_the_description_counts_cores():
-    assert " of " in hardware.hardware() and "core" in hardware.hardware()

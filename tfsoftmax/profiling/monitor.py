@@ -1,5 +1,6 @@
 """Records for TensorBoard what training costs while it runs."""
 
+import contextlib
 import math
 import time
 
@@ -63,7 +64,7 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
                "be two steps, 1 <= first <= last, or None", profile_batch)
         self.log_dir, self.writer = log_dir, None
         self.every, self.words_per_step, self.profile_batch = every, words_per_step, profile_batch
-        self.tracing, self.marker = False, None
+        self.tracing, self.marker = False, contextlib.ExitStack()
 
     def set_model(self, model):
         super().set_model(model)
@@ -90,8 +91,7 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
             if not self.tracing:
                 tf.profiler.experimental.start(self.log_dir)
                 self.tracing = True
-            self.marker = tf.profiler.experimental.Trace(STEP, step_num=step, _r=1)
-            self.marker.__enter__()
+            self.marker.enter_context(tf.profiler.experimental.Trace(STEP, step_num=step, _r=1))
 
     def on_train_batch_end(self, batch, logs=None):
         step = self._step()
@@ -100,7 +100,7 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
             with self.writer.as_default(step=step):
                 tf.summary.text("parameters", parameter_table(self.model))
         if self.tracing:
-            self._end_marker()
+            self.marker.close()
             if step >= self.profile_batch[1]:
                 self._stop_tracing()
         if step // self.every > self.clock[0] // self.every:
@@ -121,14 +121,9 @@ class TrainingMonitor(CheckedArguments, keras.callbacks.Callback):
     def _start_clock(self):
         self.clock = self._step(), time.perf_counter()
 
-    def _end_marker(self):
-        if self.marker is not None:
-            self.marker.__exit__(None, None, None)
-            self.marker = None
-
     def _stop_tracing(self):
         if self.tracing:
-            self._end_marker()
+            self.marker.close()
             tf.profiler.experimental.stop()
             self.tracing = False
 

@@ -82,14 +82,6 @@ def write_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor)
         variable.scatter_update(tf.IndexedSlices(values, rows))
 
 
-def subtract_from_rows(variable: tf.Variable, rows: tf.Tensor | None, values: tf.Tensor) -> None:
-    """Subtracts values from the rows (R,) of a variable; from all if `rows` is None."""
-    if rows is None:
-        variable.assign_sub(values)
-    else:
-        variable.scatter_sub(tf.IndexedSlices(values, rows))
-
-
 def aligned(per_row: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """Appends axes of size 1 to a tensor (R,), so that it broadcasts against `values` (R, ...)."""
     axes = values.shape.rank - per_row.shape.rank

@@ -15,7 +15,6 @@ from tfsoftmax.optimizers.rows import (
     map_sparse,
     read_rows,
     rows_and_values,
-    subtract_from_rows,
     sum_duplicates,
     write_rows,
 )
@@ -279,7 +278,7 @@ class SparseRows(RowAccumulation, RowAverages):
         if decays:
             decay = tf.cast(self.weight_decay, variable.dtype)
             decay = before * decay * keras.ops.cast(learning_rate, variable.dtype)
-            subtract_from_rows(variable, rows, decay)
+            write_rows(variable, rows, before - decay)
         if rows is None:
             self.update_all(gradient, variable, learning_rate)
         else:

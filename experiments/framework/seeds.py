@@ -25,6 +25,11 @@ def seeded(runs, seeds):
     ]
 
 
+def seeded_where_close(runs, close):
+    """Each run with seed 1; those named in `close`, which are near others, with 2 and 3, too."""
+    return [*seeded(runs, (1,)), *seeded([run for run in runs if run.name in close], (2, 3))]
+
+
 def group(name):
     """The name of a run without its seed."""
     return _SEED.sub("", name)

@@ -20,7 +20,7 @@ speeds.
 """
 
 from experiments.framework.panels import Panel
-from experiments.framework.seeds import seeded
+from experiments.framework.seeds import seeded_where_close
 from experiments.tables.million import run
 
 CONSTANTS = (1, 1826, 4508, 10000, 22538)
@@ -46,7 +46,8 @@ def _distorted(alpha):
     return {} if alpha == 1.0 else {"sampler_options": {"alpha": alpha}}
 
 
-_ONCE = [
+CLOSE = ("sampled-samples80",)  # near others with one seed
+RUNS = seeded_where_close([
     run("full", "full"),
     *(run(f"nce-Z{z}", "nce", _constant(z)) for z in CONSTANTS),
     *(run(f"sampled-alpha{a}", "sampled", _distorted(a)) for a in ALPHAS),
@@ -57,9 +58,7 @@ _ONCE = [
     run("sampled-schedule", "sampled", _interpolated(GROWING)),
     *(run(f"{head}-samples{s}", head, {"num_samples": s})
       for head in ("sampled", "nce") for s in SAMPLES if s != 1280),
-]
-CLOSE = ("sampled-samples80",)  # near others with one seed
-RUNS = [*seeded(_ONCE, (1,)), *seeded([run for run in _ONCE if run.name in CLOSE], (2, 3))]
+], CLOSE)
 
 _BY_ALPHA = {a: f"sampled-alpha{a}" for a in ALPHAS}
 PANELS = (

@@ -34,7 +34,7 @@ Perplexities of different corpora cannot be compared, but their order can.
 
 import dataclasses
 
-from experiments.framework.seeds import seeded
+from experiments.framework.seeds import seeded_where_close
 from experiments.tables import jiang
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "epochs": 12}
@@ -43,8 +43,4 @@ TREES_AND_FULL = jiang.trees_and_full(SGD)
 SHUFFLED = dataclasses.replace(
     jiang.run("tree-shuffled", "tree", tree="{data}/huffman-shuffled.paths"), training=SGD)
 CLOSE = ("tree-huffman", "tree-alphabetical", "tree-random")  # near each other with one seed
-
-RUNS = [
-    *seeded([*TREES_AND_FULL, SHUFFLED], (1,)),
-    *seeded([run for run in TREES_AND_FULL if run.name in CLOSE], (2, 3)),
-]
+RUNS = seeded_where_close([*TREES_AND_FULL, SHUFFLED], CLOSE)

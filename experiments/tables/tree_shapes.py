@@ -28,7 +28,7 @@ Hardware and hours: each run has one core and shares it with other work. results
 speeds.
 """
 
-from experiments.framework.seeds import seeded
+from experiments.framework.seeds import seeded_where_close
 from experiments.tables import jiang
 
 TREES = {  # name: the option `tree` of the head
@@ -40,6 +40,5 @@ TREES = {  # name: the option `tree` of the head
 }
 
 CLOSE = ("brown-balanced",)  # near Brown's own tree with one seed
-
-_ONCE = [jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()]
-RUNS = [*seeded(_ONCE, (1,)), *seeded([run for run in _ONCE if run.name in CLOSE], (2, 3))]
+RUNS = seeded_where_close(
+    [jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()], CLOSE)

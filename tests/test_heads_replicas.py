@@ -38,7 +38,7 @@ def check_two_replicas(chosen):
             logits = model.predict(words, verbose=0)
             results.append([history["loss"], exact["loss"], exact["perplexity"], logits])
         for ours, wanted in zip(*results):
-            np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4, err_msg=case)
+            np.testing.assert_allclose(ours, wanted, rtol=3e-4, atol=1e-4, err_msg=case)
     for case in {*chosen} & {*RANDOM}:
         check_random_head(case, strategy)
 

@@ -56,7 +56,7 @@ import time
 
 from tfsoftmax.commands.program import printable
 from tfsoftmax.commands.shared import Processes, Scoring, fork_workers, started_workers
-from tfsoftmax.support.arguments import expect
+from tfsoftmax.support.arguments import expect, refusing
 from tfsoftmax.support.textio import LINE_BYTES, is_read_once, json_line, lines, name_of
 
 BATCH = 128
@@ -126,7 +126,9 @@ def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
         known = {*vocabulary.words, *OTHER_SPELLINGS.values()}  # <UNK> is no word
         again = unmarked(again, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
-        model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
+        rule = "be used with a run whose head and embedding read characters"
+        with refusing(ValueError, "open_vocabulary", rule):
+            model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(
         workers, model, vocabulary, scoring.normalisation, scoring.oov, scoring.unseen_words
     )

@@ -90,10 +90,13 @@ def test_head_options_hold_no_layer(tie):
         language_model(config, tfsoftmax.Vocabulary(WORDS, COUNTS), 2)
 
 
-@pytest.mark.parametrize("option", ["dtype", "name", "vocab_size"])
-def test_head_options_that_the_model_sets_are_refused_by_name(option):
-    config = ModelConfig(embedding_units=6, hidden_units=6, head_options={option: 5})
-    with pytest.raises(ValueError, match=f"FullSoftmax: got multiple values for .*'{option}'"):
+@pytest.mark.parametrize("options, name", [
+    *(({name: 5}, name) for name in ("dtype", "name", "vocab_size")),
+    *(({"characters": {name: 5}}, name) for name in ("dtype", "name", "input_dim")),
+])
+def test_head_options_that_the_model_sets_are_refused_by_name(options, name):
+    config = ModelConfig(embedding_units=6, hidden_units=6, head_options=options)
+    with pytest.raises(ValueError, match=f"FullSoftmax: got multiple values for .*'{name}'"):
         language_model(config, tfsoftmax.Vocabulary(WORDS, COUNTS), 2)
 
 

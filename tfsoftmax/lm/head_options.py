@@ -157,8 +157,9 @@ def _table(head, vocabulary, units, options, **kwargs):
     if "characters" not in options:
         return Embedding(len(vocabulary), units, **kwargs), options
     options = dict(options)
-    kwargs |= options.pop("characters")
-    return CharacterEmbedding(len(vocabulary), units, vocabulary.words, **kwargs), options
+    given, replaced = options.pop("characters"), {"embeddings_initializer"}
+    kwargs = {name: kwargs[name] for name in kwargs.keys() - (replaced & given.keys())}
+    return CharacterEmbedding(len(vocabulary), units, vocabulary.words, **given, **kwargs), options
 
 
 def _adaptive(head, vocabulary, units, options, **kwargs):

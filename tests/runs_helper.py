@@ -50,12 +50,10 @@ def small_corpus(directory, seed=0, words=60, sentences=220, streams=4, steps=6)
     )
 
 
-def train(corpus, directory, model=MODEL, config=CONFIG, workers=None, **changes):
-    """What `training.train` returns for a configuration with changes; it shows nothing."""
+def train(corpus, directory, model=MODEL, config=CONFIG, workers=None, verbose=False, **changes):
+    """What `training.train` returns for a configuration with changes."""
     config = dataclasses.replace(config, **changes)
-    return training.train(
-        corpus.directory, str(directory), model, config, verbose=False, workers=workers
-    )
+    return training.train(corpus.directory, str(directory), model, config, verbose, workers=workers)
 
 
 def saved_run(directory, config, vocabulary, model):

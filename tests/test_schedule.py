@@ -175,7 +175,7 @@ def test_the_rate_of_each_step_is_that_of_the_curve(schedule, warmup):
         learning_rate(dataclasses.replace(config, warmup_steps=4), 4)
 
 
-def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path):
+def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path, capsys):
     options = {"epochs": 2, "schedule": "cosine", "warmup_steps": 5, "learning_rate": 0.8}
     whole = trained(corpus, tmp_path / "whole", **options)
     last = events(whole, "train")
@@ -188,7 +188,9 @@ def test_a_run_follows_its_curve_also_after_an_interruption(corpus, tmp_path):
     assert 0.8 > rates(whole)[0] > rates(whole)[-1] and rates(whole)[-1] < 1e-6
     with stopped_at(7):
         trained(corpus, tmp_path / "stopped", **options)
-    assert_same_run(whole, trained(corpus, tmp_path / "stopped", **options))
+    assert_same_run(whole, trained(corpus, tmp_path / "stopped", verbose=True, **options))
+    said = f"at step 7, where the learning rate is {float(curve(7)):.3g}."
+    assert said in capsys.readouterr().out
 
 
 def test_values_are_fetched_only_where_they_are_logged_or_saved(corpus, tmp_path, monkeypatch):

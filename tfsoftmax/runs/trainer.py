@@ -84,7 +84,9 @@ class Trainer:
                 f"reached step {progress.step}."
             )
         if progress.step:
-            self.say(f"Resuming {self.run.directory} at step {progress.step}.")
+            rate = self.model.optimizer.learning_rate.numpy()  # which a longer curve changes
+            self.say(f"Resuming {self.run.directory} at step {progress.step}, where the learning "
+                     f"rate is {rate:.3g}.")
         self.run.rewind_metrics(progress.step, progress.validated_step == progress.step)
         self.run.log(
             event="started", step=progress.step, workers=self.workers.size,

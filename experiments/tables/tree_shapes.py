@@ -39,6 +39,6 @@ TREES = {  # name: the option `tree` of the head
     "random-skewed": "{data}/random-skewed.paths",
 }
 
-CLOSE = ("brown-balanced",)  # near Brown's own tree with one seed
+CLOSE = ("brown-balanced", "brown-skewed")  # near Brown's own tree with one seed
 RUNS = seeded_where_close(
     [jiang.run(name, "tree", tree=tree) for name, tree in TREES.items()], CLOSE)

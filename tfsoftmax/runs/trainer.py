@@ -40,9 +40,7 @@ class Trainer:
         self.corpus, self.run, self.config, self.verbose = corpus, run, config, verbose
         self.workers = workers or Workers()
         self.records = corpus.split("train").records
-        self.limit = config.epochs * self.records
-        if config.max_steps:
-            self.limit = min(self.limit, config.max_steps)
+        self.limit = min(config.epochs * self.records, config.max_steps or sys.maxsize)
         keras.utils.set_random_seed(config.seed)
         with self.workers.strategy.scope():
             self.model = compiled_model(model_config, config, corpus, run.task, self.limit)

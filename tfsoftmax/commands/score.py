@@ -126,7 +126,7 @@ def main(options: ScoreOptions, scoring: Scoring, shared: Processes):
         known = {*vocabulary.words, *OTHER_SPELLINGS.values()}  # <UNK> is no word
         again = unmarked(again, Marks())
         unseen = dict.fromkeys(word for line in again for word in line.split() if word not in known)
-        rule = "be used with a run whose head and embedding read characters"
+        rule = "be used with a run whose head reads characters"
         with refusing(ValueError, "open_vocabulary", rule):
             model, vocabulary = with_unseen_words(model, vocabulary, list(unseen))
     scorer = SharedScorer(

@@ -50,13 +50,19 @@ def test_sentences_are_shuffled(tmp_path, texts):
 def test_records_of_much_padding_are_warned_of(tmp_path, texts, order, warns):
     (tmp_path / "long.txt").write_text("a b c d e " * 1000 + "\n" + "a b\n" * 200)
     corpus = prepared(tmp_path, train=str(tmp_path / "long.txt"), streams=20, order=order)
-    assert ("% of the records of train is padding" in summary(corpus)) == warns
+    assert ("positions of train are padding: take" in summary(corpus)) == warns
     assert ("fewer --streams or --time_steps, or --order=text" in summary(corpus)) == warns
 
 
 def test_records_longer_than_the_text_are_warned_of(tmp_path, texts):
-    said = summary(prepared(tmp_path, streams=90, time_steps=99, order="text"))
-    assert said.endswith("is padding: take fewer --streams or --time_steps")
+    corpus = prepared(tmp_path, streams=900, time_steps=999, order="text")
+    train = corpus.splits["train"]
+    positions = 900 * 999 * train.records
+    assert 0.995 < 1 - train.tokens / positions < 1  # which as a percentage would be "100%"
+    assert summary(corpus).endswith(
+        f"warning: {positions - train.tokens:,} of the {positions:,} positions of train are "
+        "padding: take fewer --streams or --time_steps"
+    )
 
 
 @pytest.mark.parametrize("missing", ["valid", "test"])

@@ -72,8 +72,8 @@ def _padding_lines(corpus):
     positions = train.records * corpus.streams * corpus.time_steps
     if positions > 2 * train.tokens:
         yield (
-            f"warning: {1 - train.tokens / positions:.0%} of the records of train is padding: take "
-            "fewer --streams or --time_steps"
+            f"warning: {positions - train.tokens:,} of the {positions:,} positions of train are "
+            "padding: take fewer --streams or --time_steps"
             + ", or --order=text for long lines" * (corpus.order == "shuffled")
         )
 

@@ -12,6 +12,7 @@ compute in bfloat16 (results/precision compares it with float32).
     python -m experiments.run zaremba_medium --data=data/ptb35
 
 Hardware and hours: an epoch takes three minutes of two cores with bfloat16, a run two hours.
+Without bfloat16, two threads of an AMD EPYC train at 595 words/s, and a run would take 17 hours.
 """
 
 from experiments.framework.definition import Run

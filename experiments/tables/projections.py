@@ -28,7 +28,7 @@ def _run(factor, dropout, **options):
     return run(name, "adaptive", options, dropout=dropout)
 
 
-CLOSE = ("factor1-dropout0.25",)  # near others with one seed
+CLOSE = ("factor1-dropout0.25", "factor2-dropout0.25")  # near others with one seed
 RUNS = seeded_where_close([
     _run("factor4", 0.25, use_bias=True),
     *(_run(factor, dropout) for dropout in DROPOUTS for factor in FACTORS),
